@@ -122,7 +122,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     redact: tuple[str, ...] = ()
     """Field names to hide in logs, beside the built-in ones (password, token, …)."""
     health_port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
-    """The port of a worker's health probe; 0 is any free one, None is no probe."""
+    """The port of a worker's health probe; 0: any free one; None: without a probe."""
     health_host: str = "127.0.0.1"
     """The address that the probe listens on. Others than the machine's own ask for a token."""
     health_token: str | None = None
@@ -287,7 +287,7 @@ def _without_scheme(text: str) -> str:
         return text
     shown = redact_url(text) or "an empty text"
     raise ConfigurationError(
-        f"{shown} is no database URL: write sqlite:///file.db, "
+        f"{shown} is not a database URL: write sqlite:///file.db, "
         "postgresql://user:password@host/database or memory://"
     )
 

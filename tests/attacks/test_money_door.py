@@ -312,7 +312,7 @@ async def test_a_page_posts_nothing_to_an_inbox_either() -> None:
         assert (await ask(door, "POST", "/", b"{}", {"webhook-id": "1"})).code == 202
 
 
-# -- bytes that are no text ----------------------------------------------------------------------
+# -- bytes that are not text ----------------------------------------------------------------------
 
 
 async def test_bytes_that_are_no_utf_8_are_the_callers_fault(market: Marketplace) -> None:

@@ -20,7 +20,7 @@ from tests.conftest import missing_server
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loaded machine is no database that hangs."""
+    """A loaded machine is not a database that hangs."""
     monkeypatch.setattr(places, "PATIENCE", 30.0)
 
 

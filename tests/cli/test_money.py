@@ -141,7 +141,7 @@ def test_a_line_that_is_no_operation_stops_the_file_before_it_begins(money: Mone
     file.write_text(json.dumps(TOP_UP) + "\n{")
     assert "line 2" in money.text("economy", "submit", str(file), code=2)
     file.write_text("[" * 100_000)
-    assert "line 1 is no JSON" in money.text("economy", "submit", str(file), code=2)
+    assert "line 1 is not JSON" in money.text("economy", "submit", str(file), code=2)
     assert not (money.folder / "money.db").exists()
 
 
@@ -160,7 +160,7 @@ def test_balances_and_statements(money: Money) -> None:
     assert [one["number"] for one in rest["items"]] == [1]
     assert "CREDIT:60.00" in money.text("ledger", "statement", "ann:spendable")
     money.text("ledger", "balance", "bob:spendable", code=3)
-    assert "is no account" in money.text("ledger", "balance", "ann", code=2)
+    assert "is not an account" in money.text("ledger", "balance", "ann", code=2)
 
 
 def test_payouts_and_subscriptions(money: Money) -> None:
@@ -348,7 +348,10 @@ def test_a_processors_file_is_reconciled(money: Money) -> None:
         (b"kind,key,amount,ref,at\nbuy,\xff,1,2,3\n", "is not written in UTF-8"),
         (b"kind,key,amount,ref,at\nbuy,pay-1,4.17\n", "line 2 has no ref, at"),
         (b"kind,key,amount,ref,at\nrefund,a,1,r,2026-01-01T00:00:00Z\n", "kind is buy or payout"),
-        (b"kind,key,amount,ref,at\nbuy,a,x,r,2026-01-01T00:00:00Z\n", "line 2: 'x' is no amount"),
+        (
+            b"kind,key,amount,ref,at\nbuy,a,x,r,2026-01-01T00:00:00Z\n",
+            "line 2: 'x' is not an amount",
+        ),
         (b"kind,key,amount,ref,at\nbuy,a,1,r,2026-01-01T00:00:00\n", "has no time zone"),
         (b"", "has no column"),
     ],
@@ -414,7 +417,7 @@ def test_a_csv_that_is_none_is_told_so(money: Money) -> None:
     file = money.folder / "settled.csv"
     file.write_text("kind,key,amount,ref,at\nbuy," + "x" * 200_000 + ",,,\n")
     window = ("--since", "2026-01-01T00:00Z", "--until", "2026-01-02T00:00Z")
-    assert "is no CSV" in money.text("reconcile", str(file), *window, code=2)
+    assert "is not CSV" in money.text("reconcile", str(file), *window, code=2)
 
 
 def test_a_mismatch_stands_until_it_is_accepted(money: Money) -> None:

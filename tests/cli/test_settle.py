@@ -172,7 +172,7 @@ def test_a_failed_run_exits_1(place: Place, form: str) -> None:
     ("arguments", "code", "text"),
     [
         (("rebat", "--period", "2026-11"), 2, "known: rebate"),
-        (("rebate", "--period", "2026-13"), 2, "is no period"),
+        (("rebate", "--period", "2026-13"), 2, "is not a period"),
         (("rebate", "--period", "2026-11-27"), 2, "by the month"),
         (("rebate",), 2, "--period"),
     ],

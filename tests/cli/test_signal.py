@@ -15,7 +15,7 @@ def test_a_signal_is_sent_once_by_its_id(run: Run, migrated: str) -> None:
 def test_a_payload_that_is_no_json_is_wrong_usage(run: Run, migrated: str) -> None:
     result = run("jobs", "signal", "order-7", "paid", "--payload", "{", "--url", migrated)
     assert result.exit_code == 2
-    assert "--payload is no JSON" in result.output
+    assert "--payload is not JSON" in result.output
 
 
 def test_a_signal_that_nobody_can_take_is_warned_of(run: Run, migrated: str) -> None:

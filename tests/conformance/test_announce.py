@@ -251,7 +251,8 @@ async def test_details_alone_tell_nothing(store: Store) -> None:
     assert await announcements(store) == []
 
 
-# -- what is no change -----------------------------------------------------------------------------
+# -- what is not a change
+# -----------------------------------------------------------------------------
 
 
 async def _cancel_running(store: Store, clock: ManualClock) -> None:

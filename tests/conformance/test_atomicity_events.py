@@ -417,7 +417,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 _PIECEWISE = "settle messages with poison"
 REPEATABLE = [name for name in SCENARIOS if name != "note a failure"]
-"""A failure that is noted twice counts twice: the health of an endpoint is no fact."""
+"""A failure that is noted twice counts twice: the health of an endpoint is not a fact."""
 
 
 async def _each_settlement_is_whole(store: Store) -> None:

@@ -56,7 +56,7 @@ class Order:
 
 
 class Pickled:
-    """A codec whose text is no JSON, and that takes what nobody else does."""
+    """A codec whose text is not JSON, and that takes what nobody else does."""
 
     def encode(self, value: Any) -> str:
         plain = msgspec.structs.asdict(value) if isinstance(value, msgspec.Struct) else value

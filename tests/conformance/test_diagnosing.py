@@ -21,8 +21,8 @@ DAMAGE = {
     "unknown state": "state = 'thinking'",
     "ended without a time, or a time without an end": "state = 'dead', finished_at = null",
     "a count below its least": "attempt = -1",
-    "options that are no JSON": "options = 'nonsense'",
-    "progress that is no JSON": "progress = 'nonsense'",
+    "options that are not JSON": "options = 'nonsense'",
+    "progress that is not JSON": "progress = 'nonsense'",
 }
 
 

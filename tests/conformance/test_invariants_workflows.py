@@ -218,7 +218,7 @@ class Walk:
 
 
 def _counting(so_far: str | None, new: str) -> str:
-    """Adds to a number; what else members left behind is no number to start from."""
+    """Adds to a number; what else members left behind is not a number to start from."""
     return adding(so_far if (so_far or "").isdigit() else None, new)
 
 

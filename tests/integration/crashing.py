@@ -66,7 +66,7 @@ class Crasher:
     def crashed(self, name: str, at: int, backend: Backend) -> bool:
         """Run it; whether it was killed before its ``at``-th statement, rather than went through.
 
-        0 is no statement.
+        0 is not a statement.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -152,7 +152,7 @@ async def probed(port: int, path: str) -> tuple[int, str]:
 async def test_a_handler_that_blocks_another_kind_of_loop_is_named_and_keeps_its_job(
     app: offpath.App, fleet: Fleet
 ) -> None:
-    """uvloop's loop is no asyncio loop of Python's, and its thread is in C."""
+    """uvloop's loop is not an asyncio loop of Python's, and its thread is in C."""
     through = (sys.executable, str(ON_UVLOOP))
     victim = fleet.start(through=through, lease_seconds=LEASE)
     await registered(app, victim)

@@ -1,4 +1,4 @@
-"""RabbitMQ: confirmed by the broker, and what no queue takes is no delivery."""
+"""RabbitMQ: confirmed by the broker, and what no queue takes is not a delivery."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def test_kill_9_loses_nothing_and_records_nothing_twice(
     await eventually(lambda: _all_ended(app), within=60)
     records = [await app.jobs.get(job_id) for job_id in acknowledged]
     assert {one.state for one in records} == {JobState.SUCCEEDED}
-    assert {one.attempt for one in records} == {1}, "a lost worker is no failed attempt"
+    assert {one.attempt for one in records} == {1}, "a lost worker is not a failed attempt"
     assert kills >= scaled(8, 15)
     assert max(fleet.journal.times("recorded-succeeded").values()) == 1
     # what a run leaves behind is committed with its end: a second recording would leave a second

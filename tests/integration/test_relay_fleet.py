@@ -99,7 +99,7 @@ async def test_killed_relays_lose_nothing_and_repeat_only_what_they_had_in_hand(
     assert set(deliveries) == set(ids)
     ends = await app.messages.find(streams=["plain"], limit=EVENTS)
     assert {one.state for one in ends.items} == {MessageState.DONE}
-    assert {one.attempt for one in ends.items} == {1}, "a lost relay is no failed attempt"
+    assert {one.attempt for one in ends.items} == {1}, "a lost relay is not a failed attempt"
     for entries in deliveries.values():
         assert {one.pid for one in entries[:-1]} <= killed, "only what a dead one had is repeated"
 

@@ -50,7 +50,7 @@ def run(url: str, *statements: sql.Composed) -> None:
 
 @pytest.fixture
 def tight_role(pg_url: str) -> Iterator[str]:
-    """The database's address for a role that is no superuser and has tight limits."""
+    """The database's address for a role that is not a superuser and has tight limits."""
     name = urlsplit(pg_url).path[1:]
     database, role = sql.Identifier(name), sql.Identifier(f"tight_{name}")
     grants = (

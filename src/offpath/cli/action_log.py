@@ -38,7 +38,7 @@ _WHERE: Final = {"tags": "tag", "group_id": "group"}
 
 
 def actor() -> str:
-    """The person who runs the command: ``OFFPATH_ACTOR``, else the user at this machine."""
+    """The person who runs the command: ``OFFPATH_ACTOR``, otherwise the user at this machine."""
     given = os.environ.get(ACTOR, "").strip()
     if given:
         return given[:LONGEST_NAME]

@@ -74,7 +74,7 @@ def _migrate_roles(settings: Settings, *, check: bool, as_sql: bool) -> Value:
         return _script(script)
     steps = asyncio.run(_migrate(App(settings=settings), check=False, as_sql=False))
     asyncio.run(grant_roles(settings.url))
-    parts = [*steps.parts, "the roles are made: grant them to who logs in"]
+    parts = [*steps.parts, "the roles are made: grant them to the roles that log in"]
     return Shown(steps.document, parts)
 
 

@@ -48,7 +48,7 @@ async def _migrated(app: App) -> AsyncIterator[App]:
 def given_app(
     target: str | None, url: str | None, *, create: bool = False
 ) -> AbstractAsyncContextManager[App]:
-    """The app at ``target`` if one is given, else one on a store."""
+    """The app at ``target`` if one is given, otherwise one on a store."""
     return store_app(url, create=create) if target is None else load_shared_app(target, url)
 
 
@@ -80,7 +80,9 @@ def load_app(target: str) -> App:
 
 
 def _carried_by(found: object) -> object:
-    """The app that a web framework's app carries where its framework has such things; else it."""
+    """The app that a web framework's app carries where its framework has such things; otherwise
+    it.
+    """
     state, extensions = getattr(found, "state", None), getattr(found, "extensions", None)
     if (carried := getattr(state, "offpath", None)) is not None:
         return carried

@@ -99,8 +99,8 @@ async def enqueue(
 ) -> Said | Failed:
     r"""Enqueue a job of TASK, by its name.
 
-    Values are read as JSON where they are JSON, else as text. With --wait the result is printed,
-    and the exit code is 1 when the job did not succeed.
+    Values are read as JSON where they are JSON, otherwise as text. With --wait the result is
+    printed, and the exit code is 1 when the job did not succeed.
 
     With --app the task is looked up: its arguments are checked, and its own options hold. Without
     it only its name is known: what is not given here is as built in, whatever queue, retries,

@@ -55,8 +55,8 @@ HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 def health(url: str | None, timeout: float) -> Value:
     r"""Tell whether work moves.
 
-    Asks the probe of a worker, when its URL is given or a health_port is set; else the store: is a
-    worker live whose loops make progress, and has nothing waited for too long? Exit code 0
+    Asks the probe of a worker, when its URL is given or a health_port is set; otherwise the store:
+    is a worker live whose loops make progress, and has nothing waited for too long? Exit code 0
     healthy, 1 unhealthy, 2 unreachable or wrongly asked.
 
     \b

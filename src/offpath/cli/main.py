@@ -35,7 +35,7 @@ Events:             offpath outbox list; offpath router status
 Money:              offpath ledger balance usr_a:spendable; offpath ledger prove
 
 \b
-The database: --url, else OFFPATH_URL, else DATABASE_URL.
+The database: --url, otherwise OFFPATH_URL, otherwise DATABASE_URL.
 Exit codes:   0 done, 1 failed, 2 wrong usage, 3 no such job or partly failed,
               4 store unreachable.
 """

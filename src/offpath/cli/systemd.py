@@ -17,8 +17,8 @@ def signs(report: WorkerReport, *, stopping: bool = False) -> Signs:
     """The signs that a report amounts to.
 
     Ready once every critical loop has succeeded. The watchdog is fed while none of them hangs or
-    is kept from its work: rows that fail for good, and old work in the queue, are no matter that a
-    restart of this worker would mend.
+    is kept from its work: rows that fail for good, and old work in the queue, would not end by a
+    restart of this worker.
     """
     critical = [loop for loop in report.loops if loop.critical]
     running = sum(report.running.values())

@@ -141,7 +141,8 @@ def worker(
     stop, 1 when the end of a job could not be recorded, or a loop died that was not to be started
     again. With --health-port it serves /livez, /readyz and /metrics; each of several processes on
     the next port. The app may be a factory, as
-    module:create(); it may also be given as --app, else the setting `app` (OFFPATH_APP) names it.
+    module:create(); it may also be given as --app, otherwise the setting `app`
+    (OFFPATH_APP) names it.
 
     \b
     offpath worker myservice.jobs:app

@@ -42,7 +42,7 @@ def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> N
         lifespan="on",
         timeout_graceful_shutdown=GRACE,
     )
-    # uvicorn raises the signal again when it has ended: that is no second one to die of.
+    # uvicorn raises the signal again when it has ended: that one must not end the process.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: None)
     ready()

@@ -40,7 +40,7 @@ def read_records(file: Path) -> tuple[ReconcileRecord, ...]:
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"{file.name} is not written in UTF-8: {error}") from error
     except csv.Error as error:
-        raise InvalidArgument(f"{file.name} is no CSV: {error}") from error
+        raise InvalidArgument(f"{file.name} is not CSV: {error}") from error
 
 
 async def recorded(economy: Economy, window: Window) -> tuple[ReconcileRecord, ...]:

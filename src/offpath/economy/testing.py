@@ -217,7 +217,7 @@ class TestSigner:
         return _seal(self.kid, content)
 
     def verify(self, content: bytes, signature: str) -> bool:
-        """True if one of the keys made it. Raises ValueError when it is no hex."""
+        """True if one of the keys made it. Raises ValueError when it is not hex."""
         given = bytes.fromhex(signature).hex()
         return any(hmac.compare_digest(_seal(kid, content), given) for kid in self._kids)
 

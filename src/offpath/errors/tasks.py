@@ -26,7 +26,7 @@ class PlanError(InvalidArgument):
 
 class ResultError(InvalidArgument):
     """The result of a task or a step is not as annotated, cannot be encoded, or is over
-    ``max_result_bytes``. It ends the job as dead at once: a retry would do its work again in vain.
+    ``max_result_bytes``. It ends the job as dead at once: a retry could not succeed.
     """
 
     code = "result_error"

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MARGIN: Final = 10.0
 """Seconds that a claim outlasts the time limit of the deliverer.
 
-Nobody else delivers the event meanwhile. Who is killed holds it up for as long.
+Nobody else delivers the event meanwhile. A deliverer that is killed holds it up for as long.
 """
 _RENEWALS: Final = 3
 """Renewals within the time of a claim."""

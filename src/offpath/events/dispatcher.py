@@ -52,7 +52,7 @@ class Undeliverable(Abort):
 
 
 Outcomes = Sequence[Exception | None]
-"""For each event, in their order: None when it was delivered, else why it was not."""
+"""For each event, in their order: None when it was delivered, otherwise why it was not."""
 
 
 @runtime_checkable

@@ -84,7 +84,7 @@ class Answer(Struct, frozen=True):
 
 
 class Refusal(Exception):
-    """Ends a delivery with an answer that is no success."""
+    """Ends a delivery with an answer that is not a success."""
 
     def __init__(self, code: int, reason: str, *headers: tuple[str, str]) -> None:
         super().__init__(reason)
@@ -92,7 +92,7 @@ class Refusal(Exception):
 
 
 class Ignored(Exception):
-    """Raised by who accepts: the delivery is genuine, and not for us. It is answered 200."""
+    """Raised by whoever accepts: the delivery is genuine, and not for us. It is answered 200."""
 
 
 class SenderLeft(Exception):
@@ -214,7 +214,7 @@ class Door:
         try:
             key = called(self._key, incoming)
         except (TaskError, Escaped):
-            raise  # it is no matter of the delivery
+            raise  # it does not concern the delivery
         except Exception as error:
             # the payload has not the form that the key is looked for in
             self._report(error, f"inbox door {self.source}: key")

@@ -37,7 +37,7 @@ def extended(one: One, event: Event, extensions: Extensions, *, threaded: bool) 
             (ready,) = _ready([event], out, extensions)
             return one(ready)
 
-    return called  # type: ignore[return-value]  # what it returns is looked at by who called it
+    return called  # type: ignore[return-value]  # what it returns is looked at by whoever called it
 
 
 def extended_many(many: Many, extensions: Extensions) -> Many:
@@ -80,7 +80,7 @@ def _delivering(events: Sequence[Event]) -> Delivering:
 
 
 def _ready(events: Sequence[Event], out: Delivering, extensions: Extensions) -> list[Event]:
-    """The events with the headers that they have by now."""
+    """The events with the headers that they have."""
     return [
         replace(event, headers=extensions.sendable(message))
         for event, message in zip(events, out.messages, strict=True)

@@ -28,13 +28,13 @@ LONGEST_WAIT = 2.0
 
 RELEASED = "released"
 LOST = "lost"
-"""Somebody else has it by now: nothing was written."""
+"""Somebody else has it: nothing was written."""
 UNRECORDED = "unrecorded"
 """The store could not be told in time; it will be handed out again."""
 FAILED = "failed"
 DEAD = "dead_lettered"
 SNOOZED = "snoozed"
-"""Put off by who was to take it: its attempt counts, and nothing failed."""
+"""Put off by whoever was to take it: its attempt counts, and nothing failed."""
 BAD = frozenset({FAILED, DEAD, UNRECORDED})
 UNTRIED = frozenset({RELEASED, LOST})
 """Buckets that say nothing of how it goes."""
@@ -55,7 +55,9 @@ Failed = Callable[[LeasedMessage, BaseException], MessageSettlement]
 
 
 class Flusher:
-    """Gathers ends and writes them. ``wrote`` is told of each; an error of its own is reported."""
+    """Gathers ends and writes them. ``wrote`` is told about each; an error of its own is
+    reported.
+    """
 
     def __init__(
         self,

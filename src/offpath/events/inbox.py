@@ -257,7 +257,7 @@ def _argument(kind: Any, codec: Codec) -> Argument:  # noqa: ANN401 - any annota
             return codec.decode(message.body, kind)
         except Exception as error:
             text = str(error) if isinstance(error, OffpathError) else type(error).__name__
-            raise Unreadable(f"the payload is no {kind}: {text}") from error
+            raise Unreadable(f"the payload does not fit {kind}: {text}") from error
 
     return payload
 

@@ -228,7 +228,7 @@ class Mover:
         total = sum(tried.values())
         bad = sum(count for name, count in counts.items() if name in BAD)
         if not total:
-            # What was given back untried is no success that would end a row of failures.
+            # What was given back untried is not a success that would end a row of failures.
             waits = self._in_hand and not counts
             verdict = Verdict.CLEAN if waits else Verdict.EMPTY
             return Turn(verdict=verdict, counts=counts, again=again)

@@ -94,7 +94,7 @@ class Redoer:
         slots = asyncio.Semaphore(self._courier.concurrency)
         lines = (self._lane(lane, slots) for lane in lanes.values())
         for ended in await asyncio.gather(*lines, return_exceptions=True):
-            if ended is not None:  # the others have come to their end by now
+            if ended is not None:  # the others have come to their end
                 raise ended
         return sum(map(len, lanes.values()))
 

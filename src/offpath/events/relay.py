@@ -105,7 +105,7 @@ def outlet(
 
 
 def policy(retry: RetryOptions | RetryPolicy | int | None, attempts: int) -> RetryPolicy:
-    """A complete policy: what is given, else the patient one. Raises ``InvalidArgument``."""
+    """A complete policy: what is given, otherwise the patient one. Raises ``InvalidArgument``."""
     given = None if retry is None else as_retry(retry)
     if given is not None and given.function is not None:
         raise InvalidArgument("messages wait as a policy says: a backoff function is for tasks")

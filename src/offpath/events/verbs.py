@@ -116,7 +116,7 @@ class RoutingVerbs:
         A post is verified, then accepted, and never applied here. It is answered 202 ``accepted``
         or 200 ``duplicate``; 401 when it is not genuine or too old, 413 over ``most_bytes``
         (``max_input_bytes``), 408 when its body takes longer than ``timeout`` seconds, 400 when it
-        is no JSON or has no key, and 503 with ``Retry-After`` while the store is away.
+        is not JSON or has no key, and 503 with ``Retry-After`` while the store is away.
 
         Raises ``InvalidArgument``.
         """

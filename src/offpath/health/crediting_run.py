@@ -189,7 +189,7 @@ class CreditingRun(Generic[T]):
             case AlreadyCredited():
                 return "skipped"
             case other:
-                # Whoever answers nothing may have done nothing: that is no success.
+                # Whoever answers nothing may have done nothing: that is not a success.
                 raise InvalidArgument(
                     "credit must return Credited() or AlreadyCredited(), "
                     f"not {type(other).__name__}"

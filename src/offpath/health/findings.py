@@ -1,6 +1,6 @@
 """Findings of what stands still on purpose or by mistake, kept in the store with since when.
 
-A closed gate, a full limit and a paused economy are no failure of anybody's, so nothing turns red
+A closed gate, a full limit and a paused economy are nobody's failure, so nothing turns red
 by itself: whoever forgot them finds them here.
 """
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 MOST_IDS: Final = 1_000
 """Ids that one action may name."""
 LONGEST_NAME: Final = 200
-"""Characters of who asked."""
+"""Characters of the name of the person that asked."""
 LONGEST_NOTE: Final = 500
 """Characters of the reason that was given."""
 
@@ -28,7 +28,7 @@ class ActionState(StrEnum):
 
 
 class NewAction(Struct, frozen=True, kw_only=True):
-    """An action before anything of it is done. It is held by who carries it out."""
+    """An action before anything of it is done. It is held by whoever carries it out."""
 
     id: str
     actor: str

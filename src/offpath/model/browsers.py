@@ -1,7 +1,7 @@
 """Requests that a browser makes on behalf of somebody else's page, told by their headers.
 
-A page may have its visitor's browser post wherever that browser reaches: to a service on his own
-machine, or inside of his network. Browsers say so in ``Sec-Fetch-Site`` and ``Origin``, which no
+A page may have its visitor's browser post wherever that browser reaches: to a service on their own
+machine, or inside of their network. Browsers say so in ``Sec-Fetch-Site`` and ``Origin``, which no
 page can change; programs send neither.
 """
 
@@ -32,7 +32,7 @@ def foreign(headers: Mapping[str, str], listed: Collection[str] = ()) -> bool:
 
 def to_loopback(headers: Mapping[str, str]) -> bool:
     """True if the request was addressed to this machine by a name that no stranger's DNS can make
-    (a name of his own that leads here would pass for one origin with his page).
+    (a name of their own that leads here would pass for one origin with their page).
     """
     try:
         host = urlsplit(f"//{headers.get('host', '')}").hostname or ""

@@ -92,7 +92,7 @@ def unseen(value: str) -> str | None:
     none.
 
     Two names that look alike must be one name, so no name and no id has such a character. Keys that
-    programs make of their data, free texts and what is only looked up are no names: there they are
+    programs make of their data, free texts and what is only looked up are not names: there they are
     stored as they come, and escaped where they are shown.
     """
     if value.isprintable():  # which none of them is

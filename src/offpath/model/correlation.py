@@ -20,7 +20,7 @@ _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 def correlation_id(headers: Mapping[str, str], new_id: Callable[[], str]) -> str:
-    """The trace id of ``traceparent``, else a plain ``x-request-id``, else a new one."""
+    """The trace id of ``traceparent``, otherwise a plain ``x-request-id``, otherwise a new one."""
     if (trace := _TRACEPARENT.fullmatch(headers.get("traceparent", ""))) is not None:
         return trace[1]
     given = headers.get(HEADER, "")

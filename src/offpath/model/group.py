@@ -44,7 +44,7 @@ class GroupRecord(Quiet, frozen=True, kw_only=True):
     open: int
     """Members that have not ended. The group is done at 0."""
     failed: int
-    """Members that died or were cancelled and were not put back; those that are gone by now too."""
+    """Members that died or were cancelled and were not put back; those that are gone too."""
     policy: GroupPolicy = GroupPolicy.SETTLE_ALL
     closing: bool = False
     """True if its open members are being cancelled: by its policy, or because somebody asked."""

@@ -1,6 +1,6 @@
-"""Headers of a job: texts by name that travel with it and are no arguments of its handler.
+"""Headers of a job: texts by name that travel with it and are not arguments of its handler.
 
-Stored as a JSON object of texts, or as nothing when there are none. They are no part of what tells
+Stored as a JSON object of texts, or as nothing when there are none. They are not part of what tells
 a repeat from a conflict, and a job keeps them over all its attempts.
 """
 
@@ -30,8 +30,8 @@ _is_name = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}").fullmatch
 def encoded_headers(headers: object) -> str | None:
     """The text that is stored of headers, None where there are none.
 
-    Raises ``InvalidArgument`` for what is no mapping of texts, a name that is none, a value with a
-    NUL, or more than 64 of them or 8 KiB.
+    Raises ``InvalidArgument`` for what is not a mapping of texts, a name that is none, a value
+    with a NUL, or more than 64 of them or 8 KiB.
     """
     if not headers:
         return None

@@ -1,6 +1,7 @@
 """Health is progress: what a loop's facts, and the age of waiting work, amount to.
 
-Pure: whoever looks hands over ages by his own clock, so a loop that hangs cannot vouch for itself.
+Pure: whoever looks hands over ages by their own clock, so a loop that hangs cannot vouch for
+itself.
 """
 
 from __future__ import annotations

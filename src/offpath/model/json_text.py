@@ -22,19 +22,19 @@ def decode_json(document: bytes | str, what: str, *, type: type[T]) -> T: ...
 def decode_json(document: bytes | str, what: str, *, type: Any = Any) -> Any:  # noqa: A002 - as msgspec names it
     """The value of a document.
 
-    Raises ``InvalidArgument``: "``what`` is no JSON", or no JSON object where ``type`` is a dict.
+    Raises ``InvalidArgument``: "``what`` is not JSON", or not a JSON object where ``type`` is a dict.
     """
     try:
         return msgspec.json.decode(document, type=type)
     except (ValueError, RecursionError) as error:
-        wanted = "no JSON" if type is Any else "no JSON object"
-        raise InvalidArgument(f"{what} is {wanted}: {_why(error)}") from None
+        wanted = "JSON" if type is Any else "a JSON object"
+        raise InvalidArgument(f"{what} is not {wanted}: {_why(error)}") from None
 
 
 def _why(error: Exception) -> str:
     """The reason without the document: what is refused may be a secret."""
     if isinstance(error, UnicodeDecodeError):
-        return f"it has the byte 0x{error.object[error.start]:02x}, which is no UTF-8"
+        return f"it has the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
     if isinstance(error, UnicodeError):
-        return "it is no valid text"
+        return "it is not a valid text"
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

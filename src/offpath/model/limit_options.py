@@ -13,7 +13,7 @@ from offpath.model import checks
 from offpath.model.limit import Algorithm, LimitSpec, RateSpec
 
 MOST_RUNNING = 1_000_000
-"""Largest ``max_running`` and count of a rate: more is no limit."""
+"""Largest ``max_running`` and count of a rate: more limits nothing."""
 OWN_KEY = ""
 """Stands for the task's name in a checked limit that names no key."""
 

@@ -1,7 +1,7 @@
 """Messages: what leaves the service (outbox) and what enters it (inbox).
 
 Both are rows that are leased, acted upon and settled, as jobs are. A message has no worker: its
-lease is its own, a time until which nobody else is given it, and the token of who holds it.
+lease is its own, a time until which nobody else is given it, and the token of its holder.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Options(Struct, frozen=True, kw_only=True):
     fair_key: str | None = None
     """The owner of the job, as a tenant's id: ``dispatch="balanced"`` serves these in turn."""
     headers: Mapping[str, str] | None = None
-    """Texts that travel with the job and are no arguments, as a request's id: ``ctx.headers``. At
+    """Texts that travel with the job and are not arguments, as a request's id: ``ctx.headers``. At
     most 64, of 8 KiB together. They do not tell a repeat from another job."""
 
 
@@ -145,7 +145,7 @@ class RunOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     retry: RetryPolicy = DEFAULT_POLICY
     timeout: float | None = None
-    """Seconds per attempt; None is no limit."""
+    """Seconds per attempt; None: without a limit."""
     keep: float | None = None
     """Seconds to keep the succeeded job; None leaves it to the worker's settings."""
     keep_forever: bool = False
@@ -262,7 +262,7 @@ def checked(options: Options) -> OptionLevel:
 
 
 def over(upper: OptionLevel, lower: OptionLevel | None) -> OptionLevel:
-    """``upper`` where it says something, else ``lower``."""
+    """``upper`` where it says something, otherwise ``lower``."""
     if lower is None:
         return upper
     said = {

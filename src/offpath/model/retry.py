@@ -122,7 +122,7 @@ class Backoff:
         """``function(n)`` gives the wait after the n-th failure.
 
         For tasks and apps only: a function cannot be stored with a job. When it raises or gives
-        something that is no wait, the exponential default takes its place and the error is
+        something that is not a wait, the exponential default takes its place and the error is
         reported.
         """
         return RetryOptions(attempts=attempts, kind=BackoffKind.CUSTOM, function=function)

@@ -15,7 +15,7 @@ def by_queue(given: object) -> object:
     """``emails:5, reports``, a list of these or a mapping, as a mapping from queue to limit.
 
     Anything else as it is. A name that itself ends with a colon and a number needs the mapping.
-    Raises ``InvalidArgument`` for what stands behind a colon in a text and is no number.
+    Raises ``InvalidArgument`` for what stands behind a colon in a text and is not a number.
     """
     if isinstance(given, str):
         given = [_unmistaken(part.strip()) for part in given.split(",") if part.strip()]

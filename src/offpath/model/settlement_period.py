@@ -60,7 +60,7 @@ def parse_period(text: str, zone: tzinfo, zone_name: str) -> Period:
     except InvalidArgument:
         raise
     except (ValueError, OverflowError) as error:
-        raise InvalidArgument(f"{text[:80]!r} is no period: write {FORMS}") from error
+        raise InvalidArgument(f"{text[:80]!r} is not a period: write {FORMS}") from error
 
 
 _MONTH = re.compile(r"(\d{4})-(\d{2})", re.ASCII)

@@ -28,14 +28,14 @@ class Share(Struct, frozen=True):
     denominator: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no share; a rate over 1 is a mistake in the unit."""
+        """Refuse what is not a share; a rate over 1 is a mistake in the unit."""
         checks.integer(self.denominator, "a share's denominator", least=1, most=MAX_AMOUNT)
         checks.integer(self.numerator, "a share's numerator", least=0, most=self.denominator)
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """The share written as ``2.5%``, ``0.025`` or ``1/40``; exact. Raises InvalidArgument."""
-        wrong = InvalidArgument(f"{text!r:.80} is no share: write '2.5%', '0.025' or '1/40'")
+        wrong = InvalidArgument(f"{text!r:.80} is not a share: write '2.5%', '0.025' or '1/40'")
         if not isinstance(text, str):
             raise wrong
         try:

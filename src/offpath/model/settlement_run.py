@@ -95,7 +95,7 @@ def run_kind(value: object) -> str:
 def credit_key(kind: str, period: Period, record: str) -> str:
     """The idempotency key of one credit. Kind, period and record can be told apart in it.
 
-    Raises ``InvalidArgument`` when the record's id is no text, or makes the key too long.
+    Raises ``InvalidArgument`` when the record's id is not text, or makes the key too long.
     """
     checks.name(record, "a record's id")
     return checks.text(f"{kind}|{period.name}|{record}", "a credit's key", longest=checks.MAX_KEY)

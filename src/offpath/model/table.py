@@ -56,5 +56,5 @@ def quoted(name: str) -> str:
 
 
 def _column(name: str) -> str:
-    """With its table's name: SQLite takes a quoted name that is no column for a text."""
+    """With its table's name: SQLite takes a quoted name that is not a column for a text."""
     return f"event.{quoted(name)}"

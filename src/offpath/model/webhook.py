@@ -89,7 +89,7 @@ def judged(status: int, retry_after: str | None, now: datetime) -> Answer:
 
 
 def waiting(retry_after: str | None, now: datetime) -> float | None:
-    """Seconds of a ``Retry-After``: a number or a date (RFC 9110, 10.2.3); else None."""
+    """Seconds of a ``Retry-After``: a number or a date (RFC 9110, 10.2.3); otherwise None."""
     text = (retry_after or "").strip()
     if text.isascii() and text.isdigit():
         digits = text.lstrip("0")

@@ -21,7 +21,7 @@ _LISTED = 5
 _AT_GATE = {DeadReason.UNSATISFIABLE.value, DeadReason.GATE_TIMEOUT.value}
 """Reasons of jobs that died at their gates."""
 _MARKS = {"sleep": "sleep", "wait": "wait", "missed": "wait that timed out"}
-"""Records that are no steps of the handler's, by what their names begin with."""
+"""Records that are not steps of the handler's, by what their names begin with."""
 
 
 async def steps_of(app: App, job: JobRecord) -> list[str]:

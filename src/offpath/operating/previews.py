@@ -86,7 +86,7 @@ async def preview(app: App, order: ActionOrder, seen: Redaction = PLAIN) -> Prev
 
 
 def rate_of(order: ActionOrder, counted: RowCount) -> float | None:
-    """The rate of a redrive: the one that was asked for, else 50 a second for many."""
+    """The rate of a redrive: the one that was asked for, otherwise 50 a second for many."""
     if order.verb.name != "job.redrive":
         return None
     asked: float | None = order.options.per_second

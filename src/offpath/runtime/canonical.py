@@ -15,7 +15,8 @@ from offpath.runtime.hooks import CodecHooks
 def canonical(value: Any, hooks: CodecHooks) -> str:
     """JSON of ``value`` with dict keys and set members sorted."""
     try:
-        # Fails for keys that are no text and members that cannot be compared: rare, and slow below.
+        # Fails for keys that are not text and members that cannot be compared: rare, and slow
+        # below.
         encoder = msgspec.json.Encoder(enc_hook=hooks.dump, order="deterministic")
         return encoder.encode(value).decode()
     except TypeError:

@@ -95,7 +95,7 @@ class Extensions:
         self.runs = bool(self._running or self._stepping or self._ended)
         """True if one of them is there for handlers."""
         self.moves = bool(self._moved)
-        """True if one of them is told of transitions."""
+        """True if one of them is told about transitions."""
         self.delivers = bool(self._delivering)
         """True if one of them is there for deliveries."""
 

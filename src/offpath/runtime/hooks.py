@@ -75,7 +75,7 @@ class CodecHooks:
         raise NotImplementedError
 
     def _is_one(self, kind: Any, value: Any) -> bool:
-        """True if ``value`` is no JSON but an object of that type already, as arguments are."""
+        """True if ``value`` is not JSON but an object of that type already, as arguments are."""
         known = kind in self._types or is_pydantic_model(kind)
         return known and isinstance(kind, type) and isinstance(value, kind)
 

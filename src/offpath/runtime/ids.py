@@ -44,7 +44,7 @@ def _canonical_parent(parent: str) -> str:
 
 
 def parse_id(value: str | UUID, name: str) -> str:
-    """``value`` in canonical form; raises InvalidArgument when it is no UUID."""
+    """``value`` in canonical form; raises InvalidArgument when it is not a UUID."""
     try:
         return str(UUID(str(value)))
     except ValueError:

@@ -120,7 +120,7 @@ class LoopSpec(Struct, frozen=True, kw_only=True):
 
     It is unhealthy when more than ``budget`` iterations in a row failed or were degraded, when
     most of the last ones with rows were, or when its last success is older than ``window`` seconds
-    (None: the larger of 60 and three intervals). An empty turn is no failure, and ends none.
+    (None: the larger of 60 and three intervals). An empty turn is not a failure, and ends none.
     """
 
     name: str
@@ -145,15 +145,15 @@ def _unseen(_verdict: Verdict, _seconds: float) -> None:
 
 
 class Loop:
-    """Repeats ``iteration`` until it is stopped: on a wake-up, else after the interval.
+    """Repeats ``iteration`` until it is stopped: on a wake-up, otherwise after the interval.
 
     A turn that raises, or says that it failed, is reported, and the next comes after a growing
     wait that no wake-up cuts short, so a broken loop cannot spin. Nothing that a turn raises ends
-    the loop, but for what is no ``Exception``: then it is *dead*, ``died`` is called, and whoever
-    keeps it starts it again once :attr:`revival` is due.
+    the loop, but for what is not an ``Exception``: then it is *dead*, ``died`` is called, and
+    whoever keeps it starts it again once :attr:`revival` is due.
 
-    Who judges it reads :meth:`status`, from any thread and by any clock but the loop's own doing:
-    the loop only notes when things happened.
+    Whoever judges it reads :meth:`status`, from any thread and by any clock but the loop's own
+    doing: the loop only notes when things happened.
     """
 
     __slots__ = (

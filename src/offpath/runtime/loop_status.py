@@ -46,9 +46,9 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     success_age: float | None
     """Since the last success; None: there was none."""
     waited: float
-    """Since the last success, else since it was made."""
+    """Since the last success, otherwise since it was made."""
     unturned: float
-    """Since it last did what it is for, also if rows failed in it; else since it was made."""
+    """Since it last did what it is for, also if rows failed in it; otherwise since it was made."""
     working_for: float | None
     """The time that the present turn has been going on; None between turns."""
     deaths: int

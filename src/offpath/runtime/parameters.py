@@ -72,7 +72,7 @@ def resolve(annotation: Any, names: Mapping[str, Any], where: str) -> Any:
             "under TYPE_CHECKING, and define it at module level"
         ) from error
     except Exception as error:
-        raise TaskError(f"{where} {annotation!r} is no usable type: {error}") from error
+        raise TaskError(f"{where} {annotation!r} is not a usable type: {error}") from error
 
 
 def _parameter(found: inspect.Parameter, names: Mapping[str, Any], where: str) -> Parameter:

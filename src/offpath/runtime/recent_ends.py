@@ -10,7 +10,7 @@ from offpath.runtime.clock import Clock
 from offpath.runtime.metrics import Metrics
 
 MOST = 100
-"""Names that are told of, those with the most deaths first: a report stays small."""
+"""Names that are told about, those with the most deaths first: a report stays small."""
 _DEAD, _ENDED = True, False
 _BOXES = {"out": Whose.STREAM, "in": Whose.SOURCE}
 _MESSAGES = {"done": _ENDED, "dead": _DEAD}

@@ -105,7 +105,7 @@ def place_of(url: str) -> str:
 def backup(url: str, target: Path) -> int:
     """Copy the store's file whole, while it is in use; the bytes that the copy has.
 
-    Raises ``ConfigurationError`` where the store is no file, and ``StoreUnavailable``.
+    Raises ``ConfigurationError`` where the store is not a file, and ``StoreUnavailable``.
     """
     if scheme_of(url) != "sqlite":
         raise ConfigurationError(

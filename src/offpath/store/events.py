@@ -135,7 +135,7 @@ class EventStore(Protocol):
         routes it lacks (existing ones keep their switches and get the new ``deliver``).
 
         Raises ``Conflict`` when it exists with another domain or number of partitions. ``now`` is
-        the horizon at this moment: events that are settled by now are not read.
+        the horizon at this moment: events that are settled already are not read.
         """
         ...
 
@@ -206,7 +206,7 @@ class EventStore(Protocol):
         are read, ``decide`` says what to write, and it is written. None: somebody has the cursor;
         one whose lease has ended has lost it by this.
 
-        Needs the capability ``within``, else raises ``CapabilityMissing``.
+        Needs the capability ``within``, otherwise raises ``CapabilityMissing``.
         """
         ...
 
@@ -266,7 +266,7 @@ class EventStore(Protocol):
         """Write a replay's attempt (number = the letter's + 1), its effects and, with
         ``resolution``, the letter's end, in one transaction.
 
-        False, and nothing is written, when the letter is resolved or has another number by now.
+        False, and nothing is written, when the letter is resolved or has another number.
         """
         ...
 
@@ -292,7 +292,7 @@ class EventStore(Protocol):
         """Write one more attempt at an event with its effects, and its dead letter if it failed, in
         one transaction.
 
-        False, and nothing is written, when the event has an attempt of that number by now.
+        False, and nothing is written, when the event has an attempt of that number.
         """
         ...
 

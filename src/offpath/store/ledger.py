@@ -193,7 +193,7 @@ class LedgerStore(LedgerReads, Protocol):
 
         ``now``: the time to be due by, in milliseconds; None: the store's clock. Rows that somebody
         else has locked are passed over, so two callers never get the same row; the new version
-        fences every write by who leased it before.
+        fences every write by whoever leased it before.
         """
         ...
 

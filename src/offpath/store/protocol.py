@@ -390,7 +390,7 @@ class Store(
     ) -> Renewed:
         """The heartbeat: one write that keeps every job of this worker leased.
 
-        ``report`` is what the worker says of its own health, for who looks at the fleet; None
+        ``report`` is what the worker says of its own health, for whoever looks at the fleet; None
         leaves the last one.
 
         Registers the worker anew if its row is gone. Tells which held jobs were asked to be

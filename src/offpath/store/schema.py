@@ -34,7 +34,7 @@ class SchemaStep:
 def steps(package: str) -> tuple[SchemaStep, ...]:
     """The steps shipped in ``package``, in order.
 
-    Raises ``ValueError`` for a file name that is no step and for numbers with a gap or a double:
+    Raises ``ValueError`` for a file name that is not a step and for numbers with a gap or a double:
     both are mistakes of a release, found by the first test that loads them.
     """
     files = sorted(

@@ -140,7 +140,7 @@ class Catalogue(Mapping[str, Statement]):
 def catalogue(package: str, *, schema: str = DEFAULT_SCHEMA) -> Catalogue:
     """Load every ``.sql`` file that lies directly in ``package``; loaded once per schema.
 
-    Raises ``InvalidArgument`` for a schema name that is no plain identifier, and ``ValueError``
+    Raises ``InvalidArgument`` for a schema name that is not a plain identifier, and ``ValueError``
     for a file that is not made of well-formed blocks.
     """
     found: dict[str, Statement] = {}

@@ -63,7 +63,7 @@ class Body:
 
     @property
     def records_failures(self) -> bool:
-        """True if it wants to be told of rows that failed."""
+        """True if it wants to be told about rows that failed."""
         return hasattr(self._target, "failed")
 
     def skip(self) -> str | None:

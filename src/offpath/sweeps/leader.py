@@ -23,7 +23,7 @@ class Lead:
 
     The store gives a name for a term that asking again does not stretch. When the term is over,
     whoever asks first leads the next one: the leader renews by asking, and may lose. A long pass
-    asks again between its rows and stops when it has lost. Who stops for good gives the rest of
+    asks again between its rows and stops when it has lost. Whoever stops for good gives the rest of
     its term back, so that the next pass of another worker is not skipped.
     """
 

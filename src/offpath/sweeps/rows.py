@@ -17,7 +17,7 @@ FAILED, DEAD, UNRECORDED, TIMED_OUT = "failed", "dead_lettered", "unrecorded", "
 OVER_LIMIT = "over_limit"
 """Rows that a claim gave beyond the limit: they were not looked at."""
 LEFT = "left"
-"""Rows not begun because another worker leads by now; they are due again by their claim."""
+"""Rows not begun because another worker leads; they are due again by their claim."""
 
 
 class RowPass:
@@ -100,7 +100,7 @@ class RowPass:
     def _note(self, row_id: str, bucket: str, error: Exception) -> None:
         self._put(bucket, row_id)
         self._reasons[row_id] = reason_of(error)
-        # An abandoned row is told of each time: its work goes on in this process.
+        # An abandoned row is told about each time: its work goes on in this process.
         lasting = isinstance(error, SweepOverdue) and error.abandoned
         self._causes.setdefault(row_id if lasting else type(error).__name__, error)
 

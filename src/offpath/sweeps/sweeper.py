@@ -117,7 +117,7 @@ class Sweeper:
         """Let another worker lead from now on, as far as nothing of a pass goes on here."""
         if self._lead is None or self._passing.locked() or self._bounds.abandoned:
             return
-        # What there was no time for is no error: the term ends by itself.
+        # What there was no time for is not an error: the term ends by itself.
         with suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, HANDOVER)):
                 await self._lead.release()

@@ -1,4 +1,4 @@
-"""``@app.sweep``: how an app is told of sweeps."""
+"""``@app.sweep``: how an app is told about sweeps."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def signed_webhook(
     """The headers with which ``body`` is posted: ``webhook-id``, ``-timestamp`` and ``-signature``.
 
     ``secrets`` sign (``whsec_…`` or ``whsk_…``), each once, as while they are rotated. ``id`` is
-    new, and ``at`` is now, unless given. Raises ``InvalidArgument`` for what is no secret.
+    new, and ``at`` is now, unless given. Raises ``InvalidArgument`` for what is not a secret.
     """
     signers = [signer(secret) for secret in secrets]
     return signed_headers(id or new_id(), at or datetime.now(UTC), body, signers)

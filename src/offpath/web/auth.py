@@ -50,7 +50,7 @@ _REMEMBERED: Final = 100
 
 
 class Token:
-    """One token or several, each with the name of who has it."""
+    """One token or several, each with the name of its holder."""
 
     challenge = "Bearer"
 
@@ -136,7 +136,7 @@ def basic(hashes: Mapping[str, str], *, can: Iterable[Can] = OPERATOR) -> Basic:
     """The viewer who gives a name and its password. ``hashes`` are by name, from
     :func:`hash_password`.
 
-    Raises ``InvalidArgument`` for what is no such hash.
+    Raises ``InvalidArgument`` for what is not such a hash.
     """
     if not hashes:
         raise InvalidArgument("auth.basic() needs a mapping from names to hashes of passwords")

@@ -11,9 +11,9 @@ from offpath.operating.rights import Can
 from offpath.web.asked import Asked
 
 VIEWER: Final = frozenset({Can.READ})
-"""The rights of who may look, and not see what jobs were given."""
+"""The rights of a viewer who may look, and not see what jobs were given."""
 OPERATOR: Final = VIEWER | {Can.PAYLOAD, Can.ACT, Can.OPERATE}
-"""The rights of who may see everything, and put right what went wrong."""
+"""The rights of a viewer who may see everything, and put right what went wrong."""
 ADMIN: Final = OPERATOR | {Can.ENQUEUE, Can.MONEY}
 """All rights."""
 

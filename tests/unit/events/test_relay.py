@@ -356,7 +356,7 @@ async def test_a_turn_tells_what_has_ended(app: offpath.App, clock: ManualClock)
     assert (turn.verdict, turn.counts) == (Verdict.FAILED, {"failed": 1})
     await app.publish("t", "slow")
     turn = await within(relay.step())
-    assert (turn.verdict, turn.counts) == (Verdict.CLEAN, {}), "busy is no failure"
+    assert (turn.verdict, turn.counts) == (Verdict.CLEAN, {}), "busy is not a failure"
     recipient.gate.set()
     await ticks(20)
     turn = await within(relay.step())

@@ -267,7 +267,7 @@ async def test_an_end_whose_answer_was_lost_is_told_as_it_was_written(
 async def test_how_long_an_event_waits_is_by_its_attempts_and_not_by_its_deliveries(
     app: offpath.App, clock: ManualClock
 ) -> None:
-    """A relay that died with it in hand is no failure of whom it is for."""
+    """A relay that died with it in hand is not a failure of whom it is for."""
     recipient = Recipient()
     recipient.failing[1] = [ConnectionError("down")]
     exact = RetryPolicy(attempts=5, base=10.0, factor=4.0, cap=1_000.0, jitter=0.0)

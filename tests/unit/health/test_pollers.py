@@ -194,7 +194,7 @@ async def test_events_that_no_relay_takes_are_red_in_a_default_installation(site
 
 
 async def test_an_event_that_fails_again_and_again_is_red_between_its_attempts_too() -> None:
-    """Empty turns come between, and are no proof that anything works."""
+    """Empty turns come between, and are not proof that anything works."""
     site = Site()
     site.app.outbox("slow", dispatcher=(broker := Broker()))
     broker.down = {1}

@@ -326,7 +326,7 @@ async def test_degraded_turns_count_until_a_clean_one_and_are_logged_once_a_minu
         await rig.pass_time(10, step=1)
         assert red(worker) == {"relay"}
         await rig.pass_time(60, step=1)
-        assert red(worker) == {"relay"}, "an empty turn is no end of it, nor are two clean ones"
+        assert red(worker) == {"relay"}, "an empty turn is not an end of it, nor are two clean ones"
         await rig.pass_time(20, step=1)
         assert worker.report().ready
     lines = [record for record in caplog.records if record.name == "offpath.loop"]

@@ -171,7 +171,7 @@ async def test_an_unknown_kind_or_period_is_refused_before_anything_is_read() ->
     desk = Desk(unit="month")
     with pytest.raises(InvalidArgument, match="known: rebate"):
         await desk.app.settlements.run("rebat", NOVEMBER)
-    with pytest.raises(InvalidArgument, match="is no period"):
+    with pytest.raises(InvalidArgument, match="is not a period"):
         await desk.run("november")
     with pytest.raises(InvalidArgument, match="by the month, and 2026-11-27@UTC is a day"):
         await desk.run("2026-11-27")

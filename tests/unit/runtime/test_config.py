@@ -92,7 +92,7 @@ def test_values_from_python(tmp_path: Path) -> None:
         ({"OFFPATH_ABORT": "drop"}, "abort"),
         ({"OFFPATH_MIGRATE": "perhaps"}, "bool"),
         ({"OFFPATH_URL": "mysql://u:hunter2@h/d"}, r"mysql://u:\*\*\*@h/d names a database"),
-        ({"OFFPATH_URL": "work.db"}, "is no database URL"),
+        ({"OFFPATH_URL": "work.db"}, "is not a database URL"),
         ({"OFFPATH_URL": "memory://", "OFFPATH_URL_FILE": "x"}, "both set"),
         ({"OFFPATH_URL_FILE": "/nowhere/url"}, "cannot read /nowhere/url"),
     ],
@@ -185,7 +185,7 @@ def test_urls(url: str, normal: str) -> None:
 
 
 def test_an_empty_url_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="an empty text is no database URL"):
+    with pytest.raises(ConfigurationError, match="an empty text is not a database URL"):
         normal_url("  ")
 
 

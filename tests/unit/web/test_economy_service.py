@@ -219,7 +219,7 @@ def _away() -> float:
 async def test_a_limiter_that_raises_lets_through_and_is_counted(
     economy: Economy, said: Any
 ) -> None:
-    """So does one whose answer is no time."""
+    """So does one whose answer is not a time."""
 
     def limiter(_: Asked) -> float | None:
         return said()  # type: ignore[no-any-return]

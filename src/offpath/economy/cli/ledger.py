@@ -95,7 +95,7 @@ def _keys(public_keys: tuple[str, ...]) -> SealVerifier:
 
     if public_keys:
         return PublicKeys(*public_keys)
-    return _signer(or_else=", or give the --public-key of who signed them")
+    return _signer(or_else=", or give the --public-key of the one that signed them")
 
 
 def _signer(or_else: str = "") -> Ed25519Signer:

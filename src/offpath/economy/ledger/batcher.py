@@ -35,7 +35,7 @@ class Batcher:
 
         Raises ``StoreFailed``: retryable when the outcome is unknown, so that repeating the same
         key is safe; not retryable when the store refused the operation. A caller that is cancelled
-        before its batch began is left out of it; later, its operation is committed without him.
+        before its batch began is left out of it; later, its operation is committed without them.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Decided] = loop.create_future()
@@ -112,7 +112,7 @@ def failure(error: Exception) -> LedgerError:
 def _fail(batch: Sequence[_Waiting], fault: LedgerError) -> None:
     for one in batch:
         if not one.answer.done():
-            # Each gets his own: a traceback grows on the one that is raised.
+            # Each gets their own: a traceback grows on the one that is raised.
             mine = type(fault)(str(fault), retryable=fault.retryable)
             mine.__cause__ = fault.__cause__
             one.answer.set_exception(mine)

@@ -251,8 +251,8 @@ async def replay(
 ) -> AsyncIterator[Replayed]:
     """Every account, its chain walked from its genesis, and links that have no account.
 
-    ``sealed``: what was sealed must be on the way. ``heed`` is told of each link with its posting's
-    metadata. It takes memory for a page, whatever there is.
+    ``sealed``: what was sealed must be on the way. ``heed`` is told about each link with its
+    posting's metadata. It takes memory for a page, whatever there is.
     """
     links = _heeded(all_links(reads), heed)
     pending = await anext(links, None)
@@ -391,7 +391,7 @@ def _known(account: str) -> Chart | None:
 
 
 def _says(meta: str, source: str | None) -> bool:
-    """True if metadata names this source; what hashes and is no JSON all the same says nothing."""
+    """True if metadata names this source; what hashes and is not JSON all the same says nothing."""
     try:
         found = msgspec.json.decode(meta)
     except (ValueError, RecursionError):

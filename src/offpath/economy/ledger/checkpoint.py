@@ -61,7 +61,7 @@ class SealVerifier(Protocol):
     """The part of a signer that a verification needs: no secret."""
 
     def verify(self, content: bytes, signature: str) -> bool:
-        """True if one of the known keys made the signature. Raises ValueError: it is no hex."""
+        """True if one of the known keys made the signature. Raises ValueError: it is not hex."""
         ...
 
 
@@ -177,9 +177,9 @@ async def verify_last(
     """Verify the last checkpoint against the ledger as it is now.
 
     ``anchored`` is the latest checkpoint that was published outside, where a restored older file
-    does not reach. ``full`` replays every chain from its genesis; else the chains are walked from
-    where they were sealed, and ``again`` links from a place drawn by ``chance`` are read once more:
-    all of them, if the ledger has no more. Raises ``ChainBroken`` for a signature that is no
+    does not reach. ``full`` replays every chain from its genesis; otherwise the chains are walked
+    from where they were sealed, and ``again`` links from a place drawn by ``chance`` are read once
+    more: all of them, if the ledger has no more. Raises ``ChainBroken`` for a signature that is no
     signature at all.
     """
     async with store.ledger_snapshot() as reads:

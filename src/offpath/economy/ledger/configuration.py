@@ -87,7 +87,7 @@ def _value(name: str, given: Any) -> Any:  # noqa: ANN401 - as the field's type 
         given = given.total_seconds()
     if not isinstance(given, str):
         if isinstance(given, bool):
-            raise TypeError("true and false are no numbers")
+            raise TypeError("true and false are not numbers")
         return given if isinstance(given, datetime) else msgspec.convert(given, _HINTS[name])
     if given.strip().lower() in _NONE:
         return msgspec.convert(None, _HINTS[name])

@@ -115,7 +115,7 @@ async def export(store: LedgerStore) -> AsyncIterator[bytes]:
 def verify_lines(lines: Iterable[bytes], keys: SealVerifier | None) -> Exported:
     """Replay an exported ledger; without ``keys`` the signature is not looked at.
 
-    Raises ``MalformedOperation`` for what is no such file.
+    Raises ``MalformedOperation`` for what is not such a file.
     """
     run = _Replay(keys)
     for number, line in enumerate(lines, start=1):
@@ -140,7 +140,7 @@ class _Replay:
 
     def take(self, line: Line, number: int) -> None:
         if (self._header is None) != isinstance(line, FirstLine):
-            raise MalformedOperation(f"line {number}: this is no exported ledger")
+            raise MalformedOperation(f"line {number}: this is not an exported ledger")
         match line:
             case FirstLine():
                 if line.format != FORMAT:
@@ -252,4 +252,4 @@ def _parsed(line: bytes, number: int) -> Line:
     try:
         return _DECODER.decode(line)
     except (ValueError, RecursionError) as error:  # no JSON, of another form, or no UTF-8
-        raise MalformedOperation(f"line {number} is no line of a ledger: {error}") from error
+        raise MalformedOperation(f"line {number} is not a line of a ledger: {error}") from error

@@ -45,7 +45,7 @@ Outcome: TypeAlias = Committed | Duplicate | Rejected
 
 
 def outcome_of(decided: Decided) -> Outcome:
-    """The answer to who asked. Raises the fault that was found."""
+    """The answer to whoever asked. Raises the fault that was found."""
     if decided.error is not None:
         raise decided.error
     if decided.refusal is not None:

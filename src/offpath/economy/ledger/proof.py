@@ -57,7 +57,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     """Each cached balance is the sum of its entries, also of accounts without any."""
     position: Position
     full: bool
-    """True if every chain was replayed; else only the heads' form was looked at."""
+    """True if every chain was replayed; otherwise only the heads' form was looked at."""
     rows: bool = True
     """Every row beside the postings says what the postings say, and every posting that makes a row
     has it; what is reserved is what open payouts reserve, what users owe is what postings made

@@ -152,7 +152,7 @@ class EconomyReading:
     async def debts(self, *, after: str = "", limit: int = PAGE) -> list[Debt]:
         """The debts by user; ``after`` is the last user of the page before.
 
-        Raises ``InvalidArgument`` for what is no page.
+        Raises ``InvalidArgument`` for what is not a page.
         """
         store, page = await self._opened(), _page(limit)
         found = await store.ledger_debts(after=owed(after) if after else "", limit=page)
@@ -163,7 +163,7 @@ class EconomyReading:
 
     async def statement(self, account: str, *, before: int = 0, limit: int = PAGE) -> list[Line]:
         """An account's postings, the newest first; ``before`` is the number of the last line of
-        the page before. Raises ``UnknownAccount``, and ``InvalidArgument`` for what is no page.
+        the page before. Raises ``UnknownAccount``, and ``InvalidArgument`` for what is not a page.
         """
         known, page = chart(account), _page(limit)
         if checks.integer(before, "before", least=0, most=1 << 62) == 1:
@@ -206,7 +206,7 @@ class EconomyReading:
         self, user: str, *, after: str = "", limit: int = PAGE
     ) -> list[Entitlement]:
         """The things that a user has or had, by sku; ``after`` is the sku of the last one before.
-        Raises ``InvalidArgument`` for what is no page.
+        Raises ``InvalidArgument`` for what is not a page.
         """
         last = entitlement_id(user, after) if after else ""
         rows = await self._sides("entitlement", user, (), last, limit)
@@ -231,7 +231,7 @@ class EconomyReading:
         limit: int = PAGE,
     ) -> list[Payout]:
         """Payouts by id: of a user, in these states. Raises ``InvalidArgument`` for a state that
-        there is not, and for what is no page.
+        there is not, and for what is not a page.
         """
         return [_payout(row) for row in await self._sides("payout", user, states, after, limit)]
 
@@ -250,7 +250,7 @@ class EconomyReading:
         after: str = "",
         limit: int = PAGE,
     ) -> list[Subscription]:
-        """Subscriptions by id: of who pays, in these states. Raises as :meth:`payouts` does."""
+        """Subscriptions by id: of the payer, in these states. Raises as :meth:`payouts` does."""
         rows = await self._sides("subscription", user, states, after, limit)
         return [_subscription(row) for row in rows]
 

@@ -53,7 +53,7 @@ class Window(Struct, frozen=True, kw_only=True):
     until: datetime
 
     def __post_init__(self) -> None:
-        """Refuse what is no window."""
+        """Refuse what is not a window."""
         since, until = checks.aware(self.since, "since"), checks.aware(self.until, "until")
         if since >= until:
             raise InvalidArgument(

@@ -90,7 +90,7 @@ class EntitlementBody(
     expires_at: int | None = None
     """It is owned up to and with this time; None: for ever."""
     also: tuple[Title, ...] = ()
-    """The other sources from which the user has it: when the first is taken back, he still does."""
+    """The other sources from which the user has it: when the first is taken back, they still do."""
 
 
 def body(row: SideRow, kind: type[T]) -> T:
@@ -114,7 +114,7 @@ def moved(row: SideRow, now: int, *, content: Struct | None = None, **changes: o
 
 
 def entitlement_id(user: str, sku: str) -> str:
-    """The id of the row of who owns what: users' ids have no colon, so it reads one way only."""
+    """The id of the row of an owner: users' ids have no colon, so it reads one way only."""
     return f"{user}:{sku}"
 
 

@@ -4,7 +4,7 @@ Cash backs the credits that were sold and are still out. Credits that nobody bou
 nothing: those that sellers earned from promo credits (revenue pays for these, and may be below
 zero), those that a refund gave back though its seller had been paid (a debt), and those made by
 hand. The house puts in what they are worth by ``Fund``, or waits until the debts are paid. What is
-missing beyond that is no doing of operations: rates that were raised, or altered books.
+missing beyond that is not from operations: rates that were raised, or altered books.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Signer(Protocol):
     def verify(self, content: bytes, signature: str) -> bool:
         """True if one of our keys, the current or an earlier one, made it.
 
-        Raises ValueError for a signature that is no hex.
+        Raises ValueError for a signature that is not hex.
         """
         ...
 
@@ -82,7 +82,7 @@ class Ed25519Signer:
 
 
 class PublicKeys:
-    """Verifies only: for who has the public keys (hex), and not the secrets."""
+    """Verifies only: for whoever has the public keys (hex), and not the secrets."""
 
     def __init__(self, *keys: str) -> None:
         self._public = [_public(key) for key in keys]
@@ -126,7 +126,7 @@ def _canonical(checkpoint: Checkpoint) -> bytes:
 
 
 def verifies(keys: Sequence[Ed25519PublicKey], content: bytes, signature: str) -> bool:
-    """True if one of the keys made the signature. Raises ValueError when it is no hex."""
+    """True if one of the keys made the signature. Raises ValueError when it is not hex."""
     from cryptography.exceptions import InvalidSignature
 
     given = bytes.fromhex(signature)

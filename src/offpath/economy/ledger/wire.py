@@ -26,7 +26,7 @@ KINDS: Final[dict[str, type[Struct]]] = {
 }
 """The operations by their kind."""
 SELLERS: Final = "recipients"
-"""The field of who earns from a sale: a shop's to say, where a user asks for it."""
+"""The field that names who earns from a sale: a shop's to say, where a user asks for it."""
 
 
 def encode(request: Operation) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def decode(document: object, *, actor: Actor | None = None, completing: bool = F
     With ``actor``, who asks is known already, and the document must not say it. ``completing``: who
     earns need not be told, since somebody else will say it before it is submitted. Raises
     ``MalformedOperation`` for an unknown kind, for fields that are missing, unknown or of another
-    type, and ``InvalidAmount`` for an amount that is no text of that form.
+    type, and ``InvalidAmount`` for an amount that is not text of that form.
     """
     if not isinstance(document, Mapping):
         raise MalformedOperation("an operation is a JSON object with a kind")

@@ -135,7 +135,7 @@ def milliseconds(moment: datetime) -> int:
 
 
 def code_of(error: BaseException) -> str:
-    """The code of an error as summaries have it: what is no fault is a failure of the store."""
+    """The code of an error as summaries have it: what is not a fault is a failure of the store."""
     return error.code if isinstance(error, LedgerError) else StoreFailed.code
 
 

@@ -11,7 +11,7 @@ from offpath.model.ledger.money import Money
 
 
 async def fee_sweep(run: Pass) -> FeesSummary:
-    """Take all that may be taken by now, once for each time; nothing while a mismatch stands."""
+    """Take all that may be taken, once for each time; nothing while a mismatch stands."""
     if await hindered(run):
         return FeesSummary()
     op = fees_swept(f"fees:{run.at}", run.economy.rules, run.economy.new_id, now=run.at)

@@ -124,7 +124,7 @@ def _users(authorize: Authorize | None, prices: Offers | None, *, trusted: bool)
     if len(given) > 1:
         raise InvalidArgument("give authorize= or prices=, not both")
     if authorize is not None and not callable(authorize):
-        raise InvalidArgument("authorize is a function from an actor and his operation to another")
+        raise InvalidArgument("authorize is a function of an actor and their operation: give one")
     if prices is not None:
         return priced(prices)
     return authorize if authorize is not None or not trusted else "trusted"

@@ -1,8 +1,8 @@
 """Authorisation of what users ask for: the shop says what is for sale, at which price, from whom.
 
-That a user may ask for an operation (he is its buyer, or its seller) does not say that it is right:
-its price, its sellers and its ids come from him. So an operation of a user is put into his own
-namespace, and goes on only as the shop's ``authorize`` returns it.
+That a user may ask for an operation (they are its buyer, or its seller) does not say that it is
+right: its price, its sellers and its ids come from them. So an operation of a user is put into
+their own namespace, and goes on only as the shop's ``authorize`` returns it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     """It is a subscription, paid anew after so many seconds; None: it is bought once."""
     promo: bool = False
     """True if it may be paid with promo credits. The platform pays sellers for these, so friends of
-    a seller could turn what they were given into money of his."""
+    a seller could turn what they were given into money of theirs."""
 
 
 Offers: TypeAlias = Mapping[str, Offer] | Callable[[str], "Offer | Awaitable[Offer | None] | None"]
@@ -61,9 +61,9 @@ Offers: TypeAlias = Mapping[str, Offer] | Callable[[str], "Offer | Awaitable[Off
 def priced(offers: Offers) -> Authorize:
     """An ``authorize`` that sells what is on offer, and lets users pay out and cancel.
 
-    A user names the price that he agrees to, so that he never pays another: an order is declined
+    A user names the price that they agree to, so that they never pay another: an order is declined
     with ``PRICE_CHANGED`` {sku, price} when it is not the offer's, a subscription also when it
-    names another ``period``; and with ``NOT_FOR_SALE`` {sku} what is not on offer. Who earns is
+    names another ``period``; and with ``NOT_FOR_SALE`` {sku} what is not on offer. Whoever earns is
     the offer's word alone. Raises ``InvalidArgument`` for what is no :data:`Offers`.
     """
     if not isinstance(offers, Mapping) and not callable(offers):
@@ -74,7 +74,8 @@ def priced(offers: Offers) -> Authorize:
             case Spend() | Subscribe():
                 offer = await _offer(offers, asked.sku)
                 return _sold(asked, offer)
-        # A payout or a cancellation is bounded by what is his; the economy refuses him the rest.
+        # A payout or a cancellation is bounded by what is theirs; the economy refuses them the
+        # rest.
         return asked
 
     return authorize
@@ -92,8 +93,8 @@ async def authorized(authorize: Authorize, actor: Actor, operation: Operation) -
 
 
 def owned(asked: Operation, user: str) -> Operation:
-    """The operation with its ids in the user's namespace, ``user:<id>:...``, so that he can take no
-    id of another or of the shop's; and without promo credits until the shop decides on these.
+    """The operation with its ids in the user's namespace, ``user:<id>:...``, so that they can take
+    no id of another or of the shop's; and without promo credits until the shop decides on these.
 
     Raises ``MalformedOperation``, and ``InvalidAmount`` for a price that nothing can have.
     """

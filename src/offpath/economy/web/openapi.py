@@ -112,7 +112,7 @@ def _operation(kind: type[Struct], *, authenticated: bool) -> dict[str, Any]:
         "kind": {"const": str(kind.__struct_config__.tag)},
         **schema["properties"],
     }
-    # Who earns is the shop's to say where users ask; programs that are trusted say it.
+    # The shop says who earns where users ask; programs that are trusted say it.
     told = [one for one in schema["required"] if not (authenticated and one == SELLERS)]
     schema["required"] = ["kind", *told]
     schema["description"] = cleandoc(kind.__doc__ or "")

@@ -113,7 +113,7 @@ class Service:
         return self._problem(request, problem(404, "NOT_FOUND"))
 
     async def refused(self, request: Request) -> Response | None:
-        """The answer to who asks too often; None lets it through."""
+        """The answer to whoever asks too often; None lets it through."""
         try:
             await self._admit(request)
         except ServiceStop as stop:

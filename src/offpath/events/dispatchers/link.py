@@ -51,7 +51,7 @@ class NameTemplate:
             parts = list(Formatter().parse(template))
         except (ValueError, TypeError):
             raise InvalidArgument(
-                f"{what} {template!r} is no text, or has a brace that is not closed"
+                f"{what} {template!r} is not text, or has a brace that is not closed"
             ) from None
         for _, field, spec, conversion in parts:
             if field is not None and (field not in FIELDS or spec or conversion):

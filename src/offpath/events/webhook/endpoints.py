@@ -302,7 +302,7 @@ def _headers(headers: Mapping[str, str] | None) -> dict[str, str]:
         if not (checks.text(value, name, longest=2_000).isprintable() and value.isascii()):
             raise InvalidArgument(f"the header {name!r} must have a printable ASCII text")
         if not name.replace("-", "").isalnum() or not name.isascii():
-            raise InvalidArgument(f"{name[:60]!r} is no header name")
+            raise InvalidArgument(f"{name[:60]!r} is not a header name")
         if name.lower().startswith("webhook-"):
             raise InvalidArgument(f"the header {name!r} is one of the signature's")
         if name.lower() in _FRAMING:

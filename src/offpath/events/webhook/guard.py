@@ -47,7 +47,7 @@ class Guard(Struct, frozen=True, kw_only=True):
     def check_url(self, url: object) -> SplitResult:
         """The parts of a URL that may be posted to, as far as its text tells.
 
-        Raises :class:`Forbidden`, and ``InvalidArgument`` for what is no URL.
+        Raises :class:`Forbidden`, and ``InvalidArgument`` for what is not a URL.
         """
         parts = _parsed(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and self.plain_http):

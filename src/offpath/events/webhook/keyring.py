@@ -34,7 +34,7 @@ class Keyring:
     def __init__(self, setting: str | None = None) -> None:
         """Take keys as the setting has them, separated by commas, the newest first.
 
-        Raises ``ConfigurationError`` for what is no key, and ``MissingExtra`` without the extra
+        Raises ``ConfigurationError`` for what is not a key, and ``MissingExtra`` without the extra
         ``webhooks``.
         """
         keys = [key.strip() for key in (setting or "").split(",") if key.strip()]
@@ -105,7 +105,7 @@ def _fernet(keys: Sequence[str]) -> MultiFernet:
         return MultiFernet([Fernet(key) for key in keys])
     except ValueError:
         raise ConfigurationError(
-            f"{SETTING} holds something that is no key: 32 bytes in URL-safe base64; "
+            f"{SETTING} holds something that is not a key: 32 bytes in URL-safe base64; "
             "`offpath endpoints new-key` prints one"
         ) from None
 

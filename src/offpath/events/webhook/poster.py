@@ -154,7 +154,7 @@ def require_aiohttp() -> None:
 def body_of(topic: str, at: str, payload: str) -> bytes:
     """The body of an event: ``type``, ``timestamp`` and ``data``, as the specification advises.
 
-    A payload that is no JSON (a codec of the user's) is told as a text.
+    A payload that is not JSON (a codec of the user's) is told as a text.
     """
     try:
         data: object = json.decode(payload, type=Raw)

@@ -159,7 +159,7 @@ class Verifier:
 
     def _check_time(self, stamp: str) -> None:
         if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):  # noqa: PLR2004
-            raise BadSignature(f"{TIMESTAMP} is no time in whole seconds", reason="malformed")
+            raise BadSignature(f"{TIMESTAMP} is not a time in whole seconds", reason="malformed")
         age = self._clock.now().timestamp() - int(stamp)
         if age > self._tolerance:
             raise BadSignature(f"it was signed {age:.0f} s ago: too old", reason="too_old")

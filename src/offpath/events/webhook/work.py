@@ -200,7 +200,7 @@ class PostWork:
         return tuple(rooms)
 
     async def open(self) -> None:
-        """The directory is refreshed by who drives this."""
+        """The directory is refreshed by whoever drives this."""
 
     async def close(self) -> None:
         """Let the connections go."""

@@ -108,7 +108,8 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
     """The same verbs as on the app, blocking. Threads may share it.
 
     Its calls run in the app's event loop if the app is open in one (call them from other threads
-    then), else in a private loop. In a coroutine they raise: ``await`` the app's own verb there.
+    then), otherwise in a private loop. In a coroutine they raise: ``await`` the app's own verb
+    there.
     """
 
     _app: AsyncApp[A_co]

@@ -1,4 +1,4 @@
-"""The transitions of jobs, as extensions are told of them; an observer of the store."""
+"""The transitions of jobs, as extensions are told about them; an observer of the store."""
 
 from __future__ import annotations
 

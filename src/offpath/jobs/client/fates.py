@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from offpath.store.telemetry.moves import MoveStep
 
 TRACEBACK: Final = "traceback"
-"""The field of a record that has an attempt's traceback, which is no part of the line."""
+"""The field of a record that has an attempt's traceback, which is not part of the line."""
 
 _log = log.logger("jobs")
 _K = EventKind

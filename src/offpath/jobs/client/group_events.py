@@ -72,11 +72,13 @@ class Group(Quiet, frozen=True, kw_only=True):
 
 
 OnOrphanGroup = Callable[[Group], "Awaitable[None] | None"]
-"""Is told of a group that is done and that nobody waited for."""
+"""Is told about a group that is done and that nobody waited for."""
 
 
 def claim_key(group_id: str) -> str:
-    """The name that is claimed by who waits for a group, or else by who tells of its end."""
+    """The name that is claimed by whoever waits for a group, or else by whoever tells of its
+    end.
+    """
     return f"offpath.group:{group_id}"
 
 

@@ -1,4 +1,4 @@
-"""Calling what users hooked in: told of everything, disturbing nothing.
+"""Calling what users hooked in: told about everything, disturbing nothing.
 
 Hooks run after the commit they tell of. Plain functions are called at once, coroutine functions
 one after the other in a task of their own, in the order of the events. The end of a group is told

@@ -52,7 +52,9 @@ class MakesWorkers(Protocol):
 
 
 class InlineStarter:
-    """Finds the worker that runs a job here: one that runs anyway, else one that takes no jobs."""
+    """Finds the worker that runs a job here: one that runs anyway, otherwise one that takes no
+    jobs.
+    """
 
     def __init__(self, workers: Callable[[], Iterable[InlineWorker]], make: MakesWorkers) -> None:
         self._workers = workers

@@ -1,4 +1,4 @@
-"""The standing of a job or group, in a line: for who waited for it in vain."""
+"""The standing of a job or group, in a line: for whoever waited without an answer."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class WaitLine(Generic[R]):
         self.word = word
         self.standing = standing
         self.why = why
-        """Why it has not ended, of what others of the fleet say; asked when a wait was in vain."""
+        """Why it has not ended, by what others of the fleet say; asked when the wait is over."""
         self.read = read
         self.ended = ended
         self.waiting: dict[str, set[asyncio.Future[R | OffpathError]]] = {}
@@ -352,7 +352,7 @@ async def _look_once(line: WaitLine[R], wanted: str) -> R:
 
 
 async def _late(line: WaitLine[R], wanted: str, what: str) -> WaitTimeout:
-    """The error of a wait that was in vain, with how things stand if the store says so in time."""
+    """The error of a wait whose time is over, with its standing if the store says so in time."""
     found: Sequence[R] = ()
     with contextlib.suppress(OffpathError, TimeoutError):
         async with asyncio.timeout(_LAST_LOOK):

@@ -273,7 +273,7 @@ def outputs_of(name: str, outputs: object, count: int) -> Sequence[Any]:
     if not isinstance(outputs, Sequence) or isinstance(outputs, str | bytes):
         kind = type(outputs).__name__
         raise OutputMismatch(
-            f'batch "{name}" returned {kind}, which is no list of outputs, '
+            f'batch "{name}" returned {kind}, which is not a list of outputs, '
             f"for {count} inputs: {wanted}"
         )
     if len(outputs) != count:

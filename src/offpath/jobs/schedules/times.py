@@ -175,8 +175,8 @@ def _parsed(expression: str) -> tuple[str, bool]:
         first = next(parsed, None)
     except CronSimError as error:
         raise InvalidArgument(
-            f"{text!r} is no cron expression ({error}): it has five fields, minute hour day month "
-            "weekday, as '30 3 * * MON-FRI', and names dates that come"
+            f"{text!r} is not a cron expression ({error}): it has five fields, minute hour day "
+            "month weekday, as '30 3 * * MON-FRI', and names dates that come"
         ) from error
     if first is None:
         raise InvalidArgument(f"the cron expression {text!r} names a date that never comes")

@@ -1,4 +1,4 @@
-"""``app.schedule``: how an app is told of schedules."""
+"""``app.schedule``: how an app is told about schedules."""
 
 from __future__ import annotations
 

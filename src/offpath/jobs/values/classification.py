@@ -91,7 +91,7 @@ def aborted(error: BaseException, moment: Moment) -> Dead:
 
 
 def failed(failure: Failure, moment: Moment, delay: float) -> Retry | Dead:
-    """Retry after ``delay`` seconds while attempts and the deadline allow it, else dead."""
+    """Retry after ``delay`` seconds while attempts and the deadline allow it, otherwise dead."""
     if moment.attempt >= moment.attempts:
         return Dead(reason=DeadReason.EXHAUSTED, failure=failure)
     delay = bounded(delay)

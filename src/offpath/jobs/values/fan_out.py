@@ -118,9 +118,9 @@ def decoded(text: str) -> list[NewJob]:
     try:
         plain = unpacking.decompress(packed, MOST_BYTES)
     except zlib.error as error:
-        raise ValueError(f"this is no piece of a fan-out: {error}") from None
+        raise ValueError(f"this is not a piece of a fan-out: {error}") from None
     if not unpacking.eof:
-        raise ValueError("this is no piece of a fan-out: it is cut off, or unpacks without end")
+        raise ValueError("this is not a piece of a fan-out: it is cut off, or unpacks without end")
     held = msgspec.json.decode(plain, type=_JobColumns)
     rows = zip(*held.columns.values(), strict=True)
     made = [{**held.shared, **dict(zip(held.columns, row, strict=True))} for row in rows]

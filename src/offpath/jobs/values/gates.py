@@ -148,7 +148,7 @@ def gate(
 
     With a timeout, ``on`` may have ids that nobody has enqueued (yet); without one the commit
     raises ``GateError`` for them. Raises ``GateError`` for a condition that can never hold and for
-    what is no gate at all. A handler that lets a ``GateError`` pass ends its job as dead at once
+    what is not a gate at all. A handler that lets a ``GateError`` pass ends its job as dead at once
     (``invalid_plan``): a retry would make the same gate.
     """
     with _refused():

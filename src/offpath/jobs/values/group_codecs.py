@@ -55,7 +55,7 @@ class GroupCodecs:
         return f"{_SIGN}\n{text}" if text.startswith(_SIGN) else text
 
     def of(self, writer: str) -> Codec:
-        """The codec of who wrote a value. Raises ``GroupValueError`` when it is not known here."""
+        """The codec that wrote a value. Raises ``GroupValueError`` when it is not known here."""
         if not writer:
             return self.app
         try:

@@ -72,8 +72,8 @@ class GroupValues:
     def fold(self, reducer: Reducer, value: Any, limit: int) -> Fold:  # noqa: ANN401
         """``reducer`` over stored text. ``value`` shows what type the values have.
 
-        A reducer that fails, or a value that grows too large, is no fault of the member whose turn
-        it was: its work is done. The group's value says so instead, and stays so.
+        A reducer that fails, or a value that grows too large, is not the fault of the member
+        whose turn it was: its work is done. The group's value says so instead, and stays so.
         """
         kind = self._kind(value)
         model = self._reader(self._codec, kind)
@@ -89,7 +89,7 @@ class GroupValues:
                 return so_far or new
             try:
                 return folded(so_far, new)
-            except Exception as error:  # noqa: BLE001 - the user's reducer: told to who waits
+            except Exception as error:  # noqa: BLE001 - the user's reducer: told to whoever waits
                 return _BROKEN + _told(error)
 
         return fold

@@ -126,7 +126,7 @@ def child_name(what: str, *, sent: bool = False) -> Name | None:
 
 
 def ordered(delay: float, place: int, size: int) -> float:
-    """The delay of a job at a place in a list of ``size``, such that equal ones go in their order.
+    """The delay of a job at a place in a list of ``size``, so that equal ones go in their order.
 
     The ids of what a handler queues follow from what it is, so that a handler that runs again
     gives the same ones, and are in no order. So each is due a microsecond after the one before it,

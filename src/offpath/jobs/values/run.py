@@ -227,7 +227,7 @@ class Run:
         self.gives: Contribution | None = None
         """Its result as its group is given it, where that is another text than the job's."""
         self.running: Running | None = None
-        """The value that extensions and arounds were given, until they were told of the end."""
+        """The value that extensions and arounds were given, until they were told about the end."""
         self.raised: BaseException | None = None
         """The exception of its handler, where an extension is to be told."""
         self.over = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OnFailure = Callable[[BaseException, "FailureInfo"], "Verdict | Awaitable[Verdict]"]
 """Classifies what a handler raised; see :mod:`offpath.jobs.values.classification`."""
 OnEvent = Callable[["JobEvent"], "Awaitable[None] | None"]
-"""Is told of each transition, after it was committed."""
+"""Is told about each transition, after it was committed."""
 OnError = Callable[[BaseException, str], "Awaitable[None] | None"]
 """Is told what the engine swallowed, and in which phase."""
 LogContext = Callable[..., Mapping[str, Any]]

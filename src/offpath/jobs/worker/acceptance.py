@@ -24,8 +24,8 @@ PASSED_OVER = 1_000
 """Most declined jobs that this worker's leases pass over: their ids go along with each lease."""
 SHORTEST, LONGEST = 0.25, 5.0
 """Seconds for which a job is put off that is declined beyond those. They are doubled by each time
-it comes back, while other jobs of its task are accepted; else the task rests in this worker, for as
-long."""
+it comes back, while other jobs of its task are accepted; otherwise the task rests in this worker,
+for as long."""
 REMEMBERED = 10_000
 """Most jobs that are remembered to have been put off."""
 

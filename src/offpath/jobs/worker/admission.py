@@ -36,7 +36,7 @@ class Admission:
         self._used_at: float | None = None
         self._asked_at: float | None = None
         self.wake: Callable[[], None] = silent
-        """Makes the next step come soon; set by who repeats it."""
+        """Makes the next step come soon; set by whoever repeats it."""
 
     @property
     def used(self) -> bool:

@@ -83,7 +83,7 @@ class Claimer:
         self._left_behind = True
         """True if the store may have more than was taken: then a free slot is a reason to ask."""
         self.wake: Callable[[], None] = silent
-        """Makes the next step come soon; set by who repeats it."""
+        """Makes the next step come soon; set by whoever repeats it."""
         self._doubt_until: float | None = None
         """Until when a lease that went unanswered may still turn out to have been given."""
         self.open = False
@@ -217,7 +217,7 @@ class Claimer:
                 self._start(self.run_of(job, time, at), alone=alone)
 
     def _answered(self) -> None:
-        """The store is asked no more. Who stops may wait for just that, though no job came."""
+        """The store is asked no more. Whoever stops may wait for just that, though no job came."""
         self.asking = False
         if not self.open:
             self._hand.changed.set()

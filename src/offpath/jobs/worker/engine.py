@@ -93,7 +93,7 @@ class Engine:
         self._templates = [task.template for task in tasks.values()]
         self.counts = AttemptCounts()
         self.failed: Callable[[], None] = silent
-        """Told that a job ended without success; set by who sees to what follows from that."""
+        """Told that a job ended without success; set by whoever sees to what follows from that."""
         self.stopping = False
         """True if jobs that still come in are given back."""
         self.telemetry = WorkerTelemetry(parts.metrics)
@@ -282,7 +282,7 @@ class Engine:
                 run.lane.judged(settlement.outcome)
 
     def _tally(self, task: str, outcome: Outcome) -> None:
-        """Count how an attempt ended, for who holds the worker back by it."""
+        """Count how an attempt ended, for whoever holds the worker back by it."""
         match outcome:
             case Succeeded():
                 self.succeeded[task] += 1

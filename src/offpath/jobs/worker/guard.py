@@ -50,7 +50,7 @@ class Blocked(Struct, frozen=True, kw_only=True):
 
     seconds: float
     job: str | None
-    """None: it is no handler's task that runs."""
+    """None: it is not a handler's task that runs."""
     task: str | None
     where: str
     """The line of code: file, line, function."""

@@ -36,12 +36,14 @@ class Hand:
         self.tasks = tasks
         self._queue_limits = dict(queue_limits or {})
         self.changed = asyncio.Event()
-        """Set whenever a slot was freed or a job was let go; cleared by who waits for that."""
+        """Set whenever a slot was freed or a job was let go; cleared by whoever waits for that."""
         # Ends are written in batches, so short jobs are held for longer than they run. The bound is
         # what a worker may lose to another one when it dies before their commit.
         self._most_held = max(2 * capacity, 1_000)
         self.unrecorded_for: Callable[[], float] = lambda: 0.0
-        """For how many seconds the oldest end has not been recorded; set by who records them."""
+        """For how many seconds the oldest end has not been recorded; set by whoever records
+        them.
+        """
         self._held: dict[str, Run] = {}
         self._stale: set[Run] = set()
         self.ahead = 0
@@ -88,7 +90,7 @@ class Hand:
 
     @property
     def _piled_up(self) -> int:
-        # Who waits for another job is none of the load that it waits behind.
+        # A job that waits for another is not part of the load that it waits behind.
         return len(self) - self._together - len(self._aside)
 
     def room(self, most: int) -> dict[str, int]:
@@ -160,7 +162,7 @@ class Hand:
         """Take a leased job into a slot.
 
         Returns the older run of the same job, if one is still here: its lease was lost without our
-        noticing, else the store would not have handed the job out again.
+        noticing, otherwise the store would not have handed the job out again.
         """
         older = self._held.get(run.job.id)
         if older is not None:

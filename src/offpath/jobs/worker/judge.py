@@ -172,7 +172,7 @@ class Judge:
 
     def unfit(self, run: Run) -> Dead | None:
         """Judge a job that is about to run: dead when its row cannot be read, or its deadline has
-        passed; else None.
+        passed; otherwise None.
         """
         if run.job.unreadable is not None:
             failure = unreadable_row(run.job.unreadable, run.job.attempt)
@@ -305,7 +305,9 @@ class Judge:
             return classification.failed(self._failure(run, error), moment, self._backoff(run))
 
     async def _classified(self, run: Run, error: BaseException) -> classification.Verdict:
-        """Ask the task's classifier, else the app's. One that fails is reported and means retry."""
+        """Ask the task's classifier, otherwise the app's. One that fails is reported and means
+        retry.
+        """
         classifier = run.task.on_failure or self._rules.on_failure
         if classifier is None:
             return None

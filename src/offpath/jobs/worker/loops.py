@@ -1,4 +1,4 @@
-"""The loops of one worker: driven, kept alive, and told of to who judges them."""
+"""The loops of one worker: driven, kept alive, and reported to whoever judges them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Loops:
 
     They are judged from outside, by :meth:`statuses`; :meth:`keep` starts dead ones again. A turn
     of the worker's own loops that hangs is cancelled, for they can all bear that; an added one may
-    take the time it takes, and is only told of.
+    take the time it takes, and is only told about.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class ProgressWriter:
         self._report = report
         self._reported: dict[Run, None] = {}
         self.wake: Callable[[], None] = silent
-        """Makes the next step come soon; set by who repeats it."""
+        """Makes the next step come soon; set by whoever repeats it."""
         self._may_write_at = 0.0
 
     def note(self, run: Run) -> None:

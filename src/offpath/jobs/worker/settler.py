@@ -68,7 +68,7 @@ class Settler:
         self._sent: dict[Run, Settlement] = {}
         self._refusals: dict[Run, int] = {}
         self.wake: Callable[[], None] = silent
-        """Makes the next flush come soon; set by who repeats it."""
+        """Makes the next flush come soon; set by whoever repeats it."""
 
     def __len__(self) -> int:
         """The number of ends that are not recorded yet."""

@@ -251,7 +251,7 @@ class WorkerTelemetry:
             self.loop(status.name).tell(status)
 
     def gone(self) -> None:
-        """The worker has stopped: what is told of it as it is now goes to zero."""
+        """The worker has stopped: its present values go to zero."""
         self.up(0)
         self.due((), _NEVER)
         self.held(0)

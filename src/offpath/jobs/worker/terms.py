@@ -202,5 +202,5 @@ class Stopped(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """0 when every job's end (or its release) is recorded and no loop died, else 1."""
+        """0 when every job's end (or its release) is recorded and no loop died, otherwise 1."""
         return 1 if self.unrecorded or self.dead_loops else 0

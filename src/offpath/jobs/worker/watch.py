@@ -31,7 +31,7 @@ class Watch:
         self._alarms: list[tuple[float, int, Run, Interruption | int]] = []
         self._full = _SMALL
         self.wake: Callable[[], None] = silent
-        """Makes the next step come soon; set by who repeats it."""
+        """Makes the next step come soon; set by whoever repeats it."""
 
     def start(self, run: Run, now: float) -> None:
         """Watch a run that starts now (a reading of the monotonic clock)."""

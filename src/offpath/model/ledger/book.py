@@ -262,7 +262,7 @@ class Book:
         """Write a side row, as changed from what :meth:`side` gave; returns it as it is now.
 
         Raises ``MalformedOperation`` for a kind or a state that there is not, and
-        ``InvalidTransition`` when the row is of another version by now (0: not there), or another
+        ``InvalidTransition`` when the row is of another version (0: not there), or another
         one holds its unique key. A key that the row did not have before must be among the
         ``holders`` that were asked for (``Unplanned``).
         """
@@ -272,7 +272,7 @@ class Book:
         before = self._sides[key]
         if row.version != _version(before):
             raise InvalidTransition(
-                f"{row.kind} {row.id} is of version {_version(before)} by now, not {row.version}"
+                f"{row.kind} {row.id} is of version {_version(before)} already, not {row.version}"
             )
         written = msgspec.structs.replace(
             row,
@@ -348,7 +348,7 @@ class Book:
             if since >= before:
                 self._set(self._attempts, (subject, since), self._attempts[subject, since] + amount)
 
-    # -- for who decides -----------------------------------------------------------------------
+    # -- for whoever decides -----------------------------------------------------------------------
 
     def begin(self, now: int | None) -> tuple[int, int]:
         """Begin a decision by this time (ms), perhaps within another; gives what it ends with."""

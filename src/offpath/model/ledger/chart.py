@@ -123,7 +123,7 @@ def owed(user: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def chart(account: str) -> Chart:
-    """The facts in an account's id. Raises ``UnknownAccount`` for what is no account's id."""
+    """The facts in an account's id. Raises ``UnknownAccount`` for what is not an account's id."""
     parts = account.split(":") if len(account) <= LONGEST_ID else []
     if len(parts) == 2 and parts[0] == PLATFORM and parts[1] in _HOUSE:  # noqa: PLR2004
         return _house(account, parts[1])
@@ -132,7 +132,7 @@ def chart(account: str) -> Chart:
     owned = kind in _WALLETS and len(parts) == length and parts[0] != PLATFORM
     if not owned or not all(_PART.fullmatch(part) for part in parts[:-1]):
         raise UnknownAccount(
-            f"{account[:LONGEST_ID]!r} is no account: wallets are <user>:spendable, :earned, "
+            f"{account[:LONGEST_ID]!r} is not an account: wallets are <user>:spendable, :earned, "
             f":promo or :owed, the platform's are platform:<name> with {', '.join(sorted(_HOUSE))}"
         )
     return Chart(

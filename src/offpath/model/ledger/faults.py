@@ -67,7 +67,7 @@ class Unbalanced(LedgerError):
 
 
 class UnknownAccount(LedgerError):
-    """An id that is no account's."""
+    """An id that is not an account's."""
 
     code = "LEDGER.UNKNOWN_ACCOUNT"
 

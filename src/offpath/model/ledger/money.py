@@ -153,6 +153,6 @@ def _amount(currency: Currency, amount: int | str) -> Money:
 
 def _shape(given: object) -> str:
     return (
-        f"{given!r} is no amount: write CREDIT:12.34 or USD:0.05, with at most two decimals and no "
-        "grouping"
+        f"{given!r} is not an amount: write CREDIT:12.34 or USD:0.05, with at most two "
+        "decimals and no grouping"
     )[:300]

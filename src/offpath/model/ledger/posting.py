@@ -248,4 +248,4 @@ def _written(text: str, path: str) -> None:
     else:
         valid = "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
     if not valid:
-        raise MalformedOperation(f"{path}: {text!r} is no valid text"[:300])
+        raise MalformedOperation(f"{path}: {text!r} is not a valid text"[:300])

@@ -19,7 +19,7 @@ FINEST: Final = 18
 class Rate(Struct, frozen=True, kw_only=True):
     """Dollars for a credit: ``value / 10**scale``. ``id`` names it in what is sealed.
 
-    Raises ``EconomyConfigInvalid`` for what is no exact rate above zero.
+    Raises ``EconomyConfigInvalid`` for what is not an exact rate above zero.
     """
 
     value: int

@@ -38,7 +38,7 @@ class Requested(Struct, frozen=True, gc=False):
 
 
 def requested(posting: PostingRecord) -> Requested | None:
-    """The payout that a posting asks for; None when it is no such posting."""
+    """The payout that a posting asks for; None when it is not such a posting."""
     if _MARK not in posting.meta:
         return None
     return request_in(posting.facts, reserved_by(posting))

@@ -1,4 +1,4 @@
-"""Documents: what an operator is told of each noun, the same on a page, in JSON and by a command.
+"""Documents: what an operator reads of each noun, the same on a page, in JSON and by a command.
 
 Each module has a struct and ``describe``, which makes it of what the store answered.
 """

@@ -18,7 +18,7 @@ def later(now: datetime, seconds: float) -> datetime:
     try:
         return now + timedelta(seconds=seconds)
     except (OverflowError, ValueError) as error:
-        raise StoreRejected(f"{seconds} seconds from now is no moment in time") from error
+        raise StoreRejected(f"{seconds} seconds from now is not a moment in time") from error
 
 
 def maybe_later(now: datetime, seconds: float | None) -> datetime | None:

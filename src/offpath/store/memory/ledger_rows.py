@@ -142,7 +142,7 @@ class Ledger:
         self._file_side(row)
 
     def about_to_change(self) -> None:
-        """Give everybody who still reads these tables as they are a copy of his own."""
+        """Give everybody who still reads these tables as they are a copy of their own."""
         if self.shared:
             kept = self._copied()
             for view in self.shared:

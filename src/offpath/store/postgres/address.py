@@ -48,7 +48,7 @@ class Address:
 def parse_address(
     url: str, *, notify_url: str | None = None, application_name: str = APPLICATION
 ) -> Address:
-    """Take ``url`` apart; raises ``InvalidArgument`` for what is no Postgres URL.
+    """Take ``url`` apart; raises ``InvalidArgument`` for what is not a Postgres URL.
 
     ``?offpath_direct=1`` says that the connection does not go through a pooler, ``=0`` that it may,
     and ``?offpath_notify_url=`` (or ``notify_url``) names a direct way for LISTEN and presence.

@@ -17,7 +17,7 @@ listens, so what is told in between is told once."""
 
 
 class Announcer:
-    """Sends hints, after what they tell of was committed, and joins those that come thick.
+    """Sends hints, after what they tell of was committed, and joins those that come close together.
 
     Never raises, and nobody waits for it: polling suffices.
     """

@@ -128,16 +128,16 @@ judged as (
         when (state in ('succeeded', 'dead', 'cancelled')) <> (finished_at is not null)
             then 'ended without a time, or a time without an end'
         when attempt < 1 or deliveries < 0 or losses < 0 then 'a count below its least'
-        when options not like '{%}' then 'options that are no JSON'
-        when progress not like '{%}' then 'progress that is no JSON'
+        when options not like '{%}' then 'options that are not JSON'
+        when progress not like '{%}' then 'progress that is not JSON'
         when exists (
             select from unnest(
                 array[enqueued_at, run_at, deadline, started_at, finished_at, expires_at]
             ) as one (at)
             where abs(offpath.micros(one.at)) = 9223372036854775807
         ) then 'a time that cannot be read'
-        when jsonb_typeof(tags) <> 'array' then 'tags that are no list'
-        when jsonb_typeof(dependents) <> 'array' then 'dependents that are no list'
+        when jsonb_typeof(tags) <> 'array' then 'tags that are not a list'
+        when jsonb_typeof(dependents) <> 'array' then 'dependents that are not a list'
     end as fault
     from recent
 )

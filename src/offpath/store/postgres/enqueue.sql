@@ -1,7 +1,7 @@
 -- name: enqueue
 -- Adds jobs. Those whose id or unique key is taken are missing in the answer. What a job leaves at
 -- its default is not sent, and what all have in common (group, parent, that gates watch them) is
--- sent once. A root whose group is there already is counted in it by who asked; with "alone" nobody
+-- sent once. A root whose group is there already is counted in it by whoever asked; with "alone" nobody
 -- would, so it is left out. The answer says which roots are to be counted. (Not as jsonb, which
 -- would make a numeric of each delay.) A conflict has one target at most, so none is named here, and
 -- who asked looks which job each that is missing has met.

@@ -26,7 +26,7 @@ from offpath.store.sql import Catalogue
 class AdmissionTurns:
     """One pass of admission at a time: two of a store would only wait for each other's keys.
 
-    Who finds one under way leaves it its keys: they get another pass as soon as that is over.
+    Whoever finds one under way leaves it its keys: they get another pass as soon as that is over.
     """
 
     __slots__ = ("_keys", "_one_at_a_time")

@@ -1,4 +1,4 @@
-"""Gates: made with the jobs that wait at them, counted by who ends a watched job, never polled.
+"""Gates: made with the jobs that wait at them, counted by whoever ends a watched job, never polled.
 
 Gate rows are locked after the rows of the jobs that a transaction is about, by their ids. From then
 on nothing is waited for but groups: jobs and further gates that somebody else holds are left to
@@ -256,7 +256,7 @@ def _decided(rows: Iterable[Row]) -> dict[str, GateState]:
 
 
 def _named(text: str) -> str:
-    """An id as the database says it; one that is no id is a gate that cannot be."""
+    """An id as the database says it; one that is not an id is a gate that cannot be."""
     known = job_id(text)
     if known is None:
         raise GateError(

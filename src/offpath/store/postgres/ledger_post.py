@@ -122,7 +122,7 @@ class KnownAccounts:
         return not self._ids.issuperset(accounts)
 
     def see(self, accounts: Iterable[AccountRecord]) -> None:
-        """Note those that have a chain by now."""
+        """Note those that have a chain."""
         if len(self._ids) > _MOST_KNOWN:
             self._ids.clear()
         self._ids.update(one.id for one in accounts if one.number)

@@ -157,7 +157,7 @@ def close_steps(
 
 
 def hold_closed_steps(keys: Sequence[str], now: datetime | None, *, sql: Catalogue) -> Steps[None]:
-    """Hold the ready jobs of those keys that are closed by now."""
+    """Hold the ready jobs of those keys that are closed."""
     names = to_json(sorted(set(keys)))
     yield Send(
         (

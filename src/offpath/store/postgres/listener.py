@@ -38,7 +38,7 @@ _listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
 
 
 class NotDirect(Exception):
-    """A pooler is in between: another server process serves us than the one we were told of."""
+    """A pooler is in between: another server process serves us than the one we were told about."""
 
 
 class Listener:

@@ -117,8 +117,8 @@ def _blocking(awaited: frozenset[str], writers: Sequence[LogWriter]) -> list[Log
 class SharedLook:
     """Looks at the log for everybody in this process.
 
-    Who asks while a look is under way gets the next one, which they share: the one under way may
-    have begun before what they have just been told of was committed.
+    Whoever asks while a look is under way gets the next one, which they share: the one under way
+    may have begun before what they have just been told about was committed.
     """
 
     def __init__(self, look: Callable[[], Awaitable[LogLook]]) -> None:

@@ -39,7 +39,7 @@ class Part:
         self._tell(*hints_of(effects))
 
     def _tell_states(self, states: Iterable[JobState], otherwise: Hint) -> None:
-        """Ended jobs are told of as such, others as ``otherwise``."""
+        """Ended jobs are told about as such, others as ``otherwise``."""
         hints = {Hint.ENDED if state in TERMINAL else otherwise for state in states}
         self._tell(*sorted(hints))
 

@@ -44,7 +44,7 @@ end
 $$
 
 -- name: make_views
--- What may be looked at by who may not see what jobs are about: neither inputs, payloads, results,
+-- What may be looked at by whoever may not see what jobs are about: neither inputs, payloads, results,
 -- values, texts of errors, keys of users, nor URLs and secrets of endpoints.
 create or replace view offpath.v_job with (security_barrier) as
 select

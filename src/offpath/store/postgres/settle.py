@@ -44,7 +44,7 @@ from offpath.store.sql import Catalogue, Query, Row
 # A job that is retried for ever must not grow a history for ever.
 KEPT_FAILURES: Final = 50
 _SKIPPED: Final = 8
-"""Batches that do not try the quick way after one that tried in vain."""
+"""Batches that do not try the quick way after one that tried without success."""
 
 
 class _Success(Struct, frozen=True):
@@ -116,7 +116,7 @@ def succeed_steps(
 ) -> Steps[list[Settled | None]]:
     """Settle lone successes in one round trip, COMMIT included.
 
-    None for those that were not written: their lease is lost, or somebody counts them by now.
+    None for those that were not written: their lease is lost, or somebody counts them.
     """
     succeed = sql["succeed"](now=moment(now), batch=_successes(settlements))
     if many(one.job.limit_key for one in settlements):
@@ -249,9 +249,9 @@ def _touched(one: Settlement) -> Iterable[str]:
 
 
 def lock_signals(settlements: Sequence[Settlement], sql: Catalogue) -> tuple[Query, ...]:
-    """No signal is missed between a look and a wait: who sends it takes turns with who waits.
+    """No signal is missed between a look and a wait: a sender takes turns with the job that waits.
 
-    Before all else: who sends one may wait for a unique key that these give up.
+    Before all other steps: a sender may wait for a unique key that these give up.
     """
     wanted = [
         {"target": one.outcome.target, "event": one.outcome.event}

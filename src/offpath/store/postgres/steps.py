@@ -57,7 +57,7 @@ def to_json(value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
 
 
 def ids_json(ids: Iterable[str]) -> str:
-    """The ids that can exist, once each, as a JSON array. Others are no job's id."""
+    """The ids that can exist, once each, as a JSON array. No job has another."""
     return to_json(sorted({known for one in ids if (known := job_id(one)) is not None}))
 
 

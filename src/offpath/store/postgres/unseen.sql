@@ -1,5 +1,5 @@
 -- name: look_again
--- Ids that were looked for in vain.
+-- Ids that were looked for and not found.
 select u.n, u.id::text
 from offpath.unseen u
 order by u.since, u.n
@@ -7,7 +7,7 @@ limit :limit::int
 for update skip locked
 
 -- name: found_again
--- Those of these jobs that are there by now and free, so that they can be held.
+-- Those of these jobs that are there and free, so that they can be held.
 select j.id::text
 from offpath.job j
 where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))

@@ -32,7 +32,7 @@ class WorkflowTables(Part):
 
 
 def look_again_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Steps[None]:
-    """Look for them again, and join with their gates and groups those that are there by now.
+    """Look for them again, and join with their gates and groups those that are there.
 
     Jobs that somebody holds are left for the next time. One look when there is nothing to do.
     """

@@ -55,7 +55,7 @@ Queries = Generator[Query, Sequence[Row], T]
 
 @dataclass(slots=True)
 class Announced:
-    """The changes of a transition that others wait for: they are told of after the commit."""
+    """The changes of a transition that others wait for: they are told about after the commit."""
 
     any: bool = False
     """Some changed jobs are announced, so there may be messages."""

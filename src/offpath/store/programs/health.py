@@ -60,7 +60,7 @@ def record_finding(d: Dialect, name: str, text: str, *, new_id: str) -> Steps[Fi
 
 
 def end_finding(d: Dialect, name: str) -> Steps[bool]:
-    """Note that it is not so any more: kept if somebody accepted it, else forgotten."""
+    """Note that it is not so any more: kept if somebody accepted it, otherwise forgotten."""
     forget = d.sql["forget_finding"](name=name)
     forgotten, ended = yield Send((forget, d.sql["end_finding"](name=name, now=d.now)), last=True)
     return bool(forgotten or ended)

@@ -30,7 +30,7 @@ S = TypeVar("S", bound=Struct)
 _FAR: Final = 2**63 - 1
 _FIRST_HALF: Final = 0xD800
 _BEHIND_HALVES: Final = 0xE000
-"""Between them are halves of characters, which are no characters."""
+"""Between them are halves of characters, which are not characters."""
 
 _entries: Final = msgspec.json.Decoder(tuple[int, ...]).decode
 _receipt: Final = msgspec.json.Decoder(Receipt).decode
@@ -274,9 +274,9 @@ def _link(row: LinkRow | PostingRow) -> LinkRecord:
 
 
 def _entries_of(text: str) -> tuple[int, ...]:
-    """The amounts; text that is no JSON is none, for the link does not hash to that and is named.
+    """The amounts; text that is not JSON is none, for the link does not hash to that and is named.
 
-    Raises ``ChainBroken`` for JSON that is no list of amounts.
+    Raises ``ChainBroken`` for JSON that is not a list of amounts.
     """
     try:
         return _entries(text)

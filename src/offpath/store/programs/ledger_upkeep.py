@@ -39,7 +39,7 @@ def lease_sides(
 def nothing_due(
     d: Dialect, kind: str, *, limit: int, hold: float, now: int | None = None
 ) -> Steps[list[SideRow] | None]:
-    """An empty list when no row of the kind is due; else None."""
+    """An empty list when no row of the kind is due; otherwise None."""
     d.span(hold)
     rows = yield from ask(_due(d, kind, min(limit, 1), now))
     return None if rows else []

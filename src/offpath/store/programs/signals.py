@@ -28,7 +28,7 @@ def send(d: Dialect, signal: NewSignal) -> Steps[bool]:
     if d.id(signal.id) is None:
         raise no_uuid("signal", signal.id)
     d.batch([signal.target, signal.event, signal.payload])  # raises for what would not come back
-    # Who sends to one target takes turns, whatever the event, or several would find the last place.
+    # Senders to one target take turns, whatever the event, or several would find the last place.
     # No event is named "", so nobody who waits takes this lock. Every sender takes it first.
     turn = _lock(d, signal.target, "")
     room = d.sql["signal_room"](target=signal.target, now=d.now, most=signal.most or 0)

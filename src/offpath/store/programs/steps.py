@@ -35,7 +35,7 @@ def progress(d: Dialect, job: LeasedJob, progress: str) -> Steps[None]:
 
 
 def hold(d: Dialect, job: LeasedJob) -> Steps[None]:
-    """Keep a held job still. Raises ``LeaseLost`` for who does not hold it any more."""
+    """Keep a held job still. Raises ``LeaseLost`` for whoever does not hold it any more."""
     fence = d.sql["hold_job"](id=job.id, worker=job.worker, deliveries=job.deliveries)
     if not (yield from ask(fence)):
         raise not_held(job.id)

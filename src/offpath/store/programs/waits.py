@@ -45,7 +45,7 @@ class _Address(msgspec.Struct):
 
 
 def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[ChangedJob]]:
-    """Give up waits that are over; then repair. Who is held by somebody else is left for later."""
+    """Give up waits that are over; then repair. Jobs that somebody else holds wait for the next."""
     most = max(limit, 0)
     woken = yield from _pass_on(d, most)
     blocked, queued, uncounted, _ = yield Send(

@@ -27,7 +27,7 @@ def spared_steps(d: Dialect, presence: Presence) -> Steps[frozenset[str]]:
 
 
 def nothing_to_rescue(d: Dialect, presence: Presence) -> Steps[list[Rescued] | None]:
-    """The answer when there is neither an orphan nor a worker to forget; else None."""
+    """The answer when there is neither an orphan nor a worker to forget; otherwise None."""
     kept = yield from spared_steps(d, presence)
     orphans = d.sql["orphans"](limit=1, kept=d.batch(sorted(kept)), now=d.now)
     if (yield from ask(orphans)) or (yield from ask(d.sql["late_workers"](now=d.now))):

@@ -72,7 +72,7 @@ def _left(lanes: Sequence[_Lane], now: int) -> tuple[bool, float | None]:
 
 
 def nothing_to_lease(session: Session, now: int, request: MessageRequest) -> LeasedMessages | None:
-    """The answer when nothing is due, without the write lock; else None."""
+    """The answer when nothing is due, without the write lock; otherwise None."""
     due, due_in = _left(_lanes(session, request), now)
     if due and request.limit > 0:
         return None

@@ -45,11 +45,11 @@ judged as (
         when (state in ('succeeded', 'dead', 'cancelled')) <> (finished_at is not null)
             then 'ended without a time, or a time without an end'
         when attempt < 1 or deliveries < 0 or losses < 0 then 'a count below its least'
-        when json_valid(options) = 0 then 'options that are no JSON'
+        when json_valid(options) = 0 then 'options that are not JSON'
         -- Older versions call null invalid.
-        when tags <> '' and json_valid(tags) = 0 then 'tags that are no JSON'
-        when dependents <> '' and json_valid(dependents) = 0 then 'dependents that are no JSON'
-        when progress is not null and json_valid(progress) = 0 then 'progress that is no JSON'
+        when tags <> '' and json_valid(tags) = 0 then 'tags that are not JSON'
+        when dependents <> '' and json_valid(dependents) = 0 then 'dependents that are not JSON'
+        when progress is not null and json_valid(progress) = 0 then 'progress that is not JSON'
         when max(
             abs(max(enqueued_at, -9e18)), abs(max(run_at, -9e18)), abs(max(coalesce(deadline, 0), -9e18)),
             abs(max(coalesce(started_at, 0), -9e18)), abs(max(coalesce(finished_at, 0), -9e18)),

@@ -31,7 +31,7 @@ Lane = tuple[str, str]
 
 
 def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Leased | None:
-    """The answer when there is nothing to hand out, without the write lock; else None.
+    """The answer when there is nothing to hand out, without the write lock; otherwise None.
 
     An idle worker's polls then never wait for another's write, nor make one wait.
     """

@@ -109,7 +109,7 @@ class Admitting:
         self._counted_at: int | None = None
 
     def nothing(self, session: Session, now: int) -> Admitted | None:
-        """The answer when nothing is held, or every key that holds something is full; else None.
+        """The answer when nothing is held, or every key that holds a job is full; otherwise None.
 
         A settlement has admitted whoever could go, so this is what most passes find: it takes one
         statement, and no lock where the pass is alone in its transaction.

@@ -25,7 +25,7 @@ _READ: Final = 4096
 QUIET: Final = 0.002
 QUIET_BEHIND_OWN: Final = 0.005
 """Seconds without a look at the events behind one: a busy writer must not fill the loop with them.
-Who writes looks for commits of others behind each of its own, so own writes may be told late.
+Whoever writes looks for commits of others behind each of its own, so own writes may be told late.
 """
 
 

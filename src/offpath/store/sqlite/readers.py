@@ -36,7 +36,7 @@ class Readers:
     async def do(self, work: Callable[[Session], T]) -> T:
         """Run ``work`` on a reading connection. Raises offpath errors only.
 
-        Who stops waiting stops the statement too: nobody else's, and the thread is free again.
+        Whoever stops waiting stops the statement too: nobody else's, and the thread is free again.
         """
         running: set[Session] = set()
         try:

@@ -345,7 +345,7 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
 
     def _heard(self) -> None:
         if self._listeners and self._writer is not None:
-            # the log is there by now: it is made by the first look into the file
+            # the log is there already: it is made by the first look into the file
             self._log_events.start()
         self._foreign.seen()
 

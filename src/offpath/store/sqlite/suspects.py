@@ -14,7 +14,7 @@ from offpath.store.sqlite.session import SQL, Session
 
 
 def nothing_apart(session: Session, now: int, request: LeaseRequest) -> Leased | None:
-    """The answer where a look is enough, without the write lock; else None."""
+    """The answer where a look is enough, without the write lock; otherwise None."""
     ready = _ready(session, now, request)
     if ready and request.limit > 0:
         return None

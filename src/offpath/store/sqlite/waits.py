@@ -12,7 +12,7 @@ def nothing_is_up(
     limit: int,  # noqa: ARG001 - as the program
     keep: float | None = None,  # noqa: ARG001 - as the program
 ) -> Steps[list[ChangedJob] | None]:
-    """An empty list when there is nothing to give up, to repair or to remove; else None."""
+    """An empty list when there is nothing to give up, to repair or to remove; otherwise None."""
     probes = (
         d.sql["due_blocked"](limit=1, now=d.now),
         d.sql["due_queued"](limit=1, now=d.now),

@@ -145,7 +145,7 @@ class Writer:
 
         ``work`` may be run again after a failure of a neighbour, and must depend on nothing but
         the store. ``peek`` may answer without the write lock: anything but None is the answer.
-        ``relaxed`` is for what a power cut may undo without harm, because it is no promise to
+        ``relaxed`` is for what a power cut may undo without harm, because it is not a promise to
         anybody: it is committed at once and reaches the disk with the next commit that is not.
         ``shared`` may be done instead of ``work``, and means the same.
         """
@@ -246,7 +246,7 @@ class Writer:
             self._log.check()
             if not _peeked(session, requests):
                 _transact(session, requests)
-            # again before anybody is answered: a commit into a file that is gone is no promise
+            # again before anybody is answered: a commit into a file that is gone is not a promise
             self._own_write = self._log.check()
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller must be told
             self._fail(requests, error)

@@ -182,7 +182,7 @@ def ended(steps: Iterable[MoveStep]) -> list[str]:
 
 
 def events(step: MoveStep, at: datetime) -> Iterator[JobEvent]:
-    """Return what hooks are told of one step."""
+    """Return what hooks are told about one step."""
     for kind in step.move.kinds:
         yield _event(kind, step, at)
     if step.group_done:

@@ -127,4 +127,4 @@ def _json(text: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidArgument(f"the payload is no JSON: {error}") from error
+        raise InvalidArgument(f"the payload is not JSON: {error}") from error

@@ -152,7 +152,7 @@ class ActionRoutes:
     # -- both ------------------------------------------------------------------------------------
 
     def _allow(self, request: Request, verb: Verb) -> None:
-        """Raise ``Stop`` for who may not do this."""
+        """Raise ``Stop`` for whoever may not do this."""
         if self.terms.read_only:
             raise Stop(403, "READ_ONLY", "This dashboard changes nothing: it is read-only.")
         if verb.right not in visit_of(request).viewer.can:
@@ -162,7 +162,7 @@ class ActionRoutes:
     async def _asked(
         self, place: Place, request: Request, asked: ActionAsked, via: str
     ) -> ActionRecord:
-        """The action, done if it is a small one, else begun."""
+        """The action, done if it is a small one, otherwise begun."""
         self._allow(request, _refused(lambda: verb_of(asked.verb)))
         if self.terms.require_note and not asked.note.strip():
             raise Stop(400, "NOTE.MISSING", "Say why: this dashboard keeps a note of each action.")
@@ -240,7 +240,7 @@ def _stop_of(error: OffpathError) -> Exception:
 
 
 def _back(base: str, form: ActionForm, record: ActionRecord) -> str:
-    """The page from which it came, told of the action."""
+    """The page from which it came, told about the action."""
     path, _, query = inside(form.back).partition("?")
     pairs = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != _DONE]
     return f"{base}{path}?{urlencode([*pairs, (_DONE, record.id)])}"

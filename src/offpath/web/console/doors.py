@@ -49,7 +49,7 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 NOBODY: Final = Viewer("somebody on this machine", OPERATOR)
-"""The viewer where nobody is asked who he is."""
+"""The viewer where nobody is asked who they are."""
 
 
 class DoorRules(Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class Doors:
 
 
 def too_many(seconds: float) -> Stop:
-    """The answer to who has guessed too often."""
+    """The answer to whoever has guessed too often."""
     text = "Too many wrong tokens from this address: wait a minute."
     wait = str(max(1, math.ceil(seconds)))
     return Stop(429, "AUTH.TOO_MANY", text, retryable=True, retry_after=wait)

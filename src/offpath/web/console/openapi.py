@@ -161,7 +161,7 @@ _FAULTS: Final = {
 _REFUSALS: Final = {
     "409": "The id is another action's, or the number of rows must be confirmed.",
     "413": "The body is too large.",
-    "415": "The body is no JSON.",
+    "415": "The body is not JSON.",
 }
 _COMMON: Final[dict[str, Any]] = {
     "id": {"type": ["string", "null"], "format": "uuid"},

@@ -47,7 +47,7 @@ class Place:
         self.name = name
         self._given = given if isinstance(given, App) else None
         settings = given.settings if isinstance(given, App) else load_settings(url=given)
-        # It migrates nothing: who looks must not change what he looks at.
+        # It migrates nothing: who looks must not change what they look at.
         self.settings = replace(settings, migrate=False)
         self.secret_names = SECRET_NAMES.union(settings.redact)
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, App] = WeakKeyDictionary()

@@ -34,7 +34,7 @@ class OneTimeCode:
         self._until: float | None = monotonic() + CODE_LASTS
 
     def take(self, given: str) -> str | None:
-        """The name of who signs in by it; None for another code, a late one, and a second time."""
+        """The name of the person who signs in; None for another code, a late or a second one."""
         late = self._until is None or self._monotonic() > self._until
         if late or not hmac.compare_digest(given.encode(), self.text.encode()):
             return None

@@ -50,7 +50,7 @@ async def test_what_is_no_list_fails_them_all(bench: Bench) -> None:
     handles = [await wrong.options(retry=1).enqueue(number) for number in (1, 2)]
     await bench.idle()
     for handle in handles:
-        with pytest.raises(offpath.JobDead, match="returned str, which is no list"):
+        with pytest.raises(offpath.JobDead, match="returned str, which is not a list"):
             await handle.result()
 
 

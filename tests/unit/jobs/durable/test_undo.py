@@ -54,7 +54,7 @@ async def test_a_failed_saga_is_undone_in_reverse_order(rig: Rig) -> None:
     saga = Saga(rig)
     job = await rig.enqueue("saga", attempts=2)
     await rig.run()
-    assert saga.log == ["charge", "reserve"]  # a retry is no end
+    assert saga.log == ["charge", "reserve"]  # a retry is not an end
     rig.clock.advance(10)
     await rig.run()
     assert saga.log == ["charge", "reserve", "release", "refund"]

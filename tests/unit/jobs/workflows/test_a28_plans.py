@@ -341,7 +341,7 @@ async def test_a_plan_keeps_a_job_like_one_that_an_earlier_run_has_sent(bench: B
     await _in_three_runs(bench)
     assert ran == ["leaf", "leaf", "leaf", "last of 1"]
     members = (await bench.app.groups.members(handle.id)).items
-    assert len(members) == 4, "the one that was sent by itself is no member"
+    assert len(members) == 4, "the one that was sent by itself is not a member"
 
 
 async def test_a_job_with_an_id_of_its_own_is_queued_once_however_often_a_run_snoozes(

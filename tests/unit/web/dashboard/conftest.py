@@ -14,7 +14,7 @@ from tests.unit.web.dashboard.rig import Site, site_of
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loaded machine is no database that hangs."""
+    """A loaded machine is not a database that hangs."""
     monkeypatch.setattr(places, "PATIENCE", 30.0)
 
 

@@ -27,7 +27,7 @@ def text(value: object, what: str, longest: int = LONGEST_TEXT) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise MalformedOperation(f"{what} is no valid text: {value!r}") from None
+        raise MalformedOperation(f"{what} is not a valid text: {value!r}") from None
     return value
 
 
@@ -54,7 +54,7 @@ def flag(value: object, what: str) -> bool:
 
 
 def user(value: object, what: str) -> str:
-    """A user's id. Raises ``MalformedOperation`` for a house account or what is no id."""
+    """A user's id. Raises ``MalformedOperation`` for a house account or what is not an id."""
     named = name(value, what)
     if named == PLATFORM:
         raise MalformedOperation(f"{what} must be a user: {named!r} is the house")

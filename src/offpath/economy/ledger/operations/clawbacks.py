@@ -40,9 +40,10 @@ from offpath.model.ledger.records import Receipt, SideKey
 
 
 class Clawback(Struct, frozen=True, kw_only=True, gc=False, tag="clawback", tag_field="kind"):
-    """Credits taken from a user since their payment was disputed; what he does not have any more he
-    owes. The order that it may be about stays sold, and can be refunded; one that was refunded
-    before is answered with ``Duplicate``, ``undone_by`` refund. By operators and the system only.
+    """Credits taken from a user since their payment was disputed; what they do not have any more is
+    their debt. The order that it may be about stays sold, and can be refunded; one that was
+    refunded before is answered with ``Duplicate``, ``undone_by`` refund. By operators and the
+    system only.
     """
 
     key: str
@@ -50,7 +51,7 @@ class Clawback(Struct, frozen=True, kw_only=True, gc=False, tag="clawback", tag_
     user: str
     amount: Money
     order_id: str | None = None
-    """The order that the dispute is about, if it is about one: his own, and at most its price."""
+    """The order that the dispute is about, if it is about one: their own, and at most its price."""
     dollars: Money | None = None
     """The dollars that the bank took back."""
     fee: Money | None = None
@@ -125,7 +126,7 @@ class _ClawbackIds(Struct, frozen=True):
 
 
 def _about(book: Book, request: Clawback) -> None:
-    """Decline a dispute that is not about this user's order, or about more than he paid."""
+    """Decline a dispute that is not about this user's order, or about more than they paid."""
     order = request.order_id or ""
     row = book.side("sale", order)
     if row is None:

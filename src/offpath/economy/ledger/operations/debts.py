@@ -1,7 +1,7 @@
-"""Debts: what a user owes to the platform, who he is, and how it is paid.
+"""Debts: what a user owes to the platform, who they are, and how it is paid.
 
-A refund takes from sellers what they do not hold any more, a clawback from a user what he has
-spent: the rest is the user's debt, in the account ``<user>:owed``. What comes in for him later
+A refund takes from sellers what they do not hold any more, a clawback from a user what they have
+spent: the rest is the user's debt, in the account ``<user>:owed``. What comes in for them later
 pays it first, by a posting beside the one that brought it in; until then the gate of payouts counts
 it as gone. ``WriteOff`` gives it up.
 """
@@ -71,8 +71,8 @@ def _came(entries: Iterable[Entry]) -> dict[str, int]:
 def turned(book: Book, kind: str | None, entries: Iterable[tuple[str, int]]) -> tuple[Entry, ...]:
     """The entries of a posting of this kind turned round.
 
-    A debt that was paid meanwhile was paid with the user's own, so he gets that back where the
-    posting took from him: there is no debt below zero.
+    A debt that was paid meanwhile was paid with the user's own, so they get that back where the
+    posting took from them: there is no debt below zero.
     """
     back: list[Entry] = []
     for account, amount in entries:

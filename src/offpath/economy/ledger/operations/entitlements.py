@@ -31,13 +31,13 @@ class GrantEntitlement(
     user: str
     sku: str
     expires_at: datetime | None = None
-    """He owns it up to and with this time; None: for ever."""
+    """They own it up to and with this time; None: for ever."""
 
 
 class RevokeEntitlement(
     Struct, frozen=True, kw_only=True, gc=False, tag="revokeEntitlement", tag_field="kind"
 ):
-    """A thing taken from a user, wherever he has it from. By operators and the system only."""
+    """A thing taken from a user, wherever they have it from. By operators and the system only."""
 
     key: str
     actor: Actor
@@ -76,7 +76,7 @@ def plan_grant(request: GrantEntitlement, planning: Planning) -> LedgerOp:  # no
 
 
 def plan_revoke(request: RevokeEntitlement, planning: Planning) -> LedgerOp:  # noqa: ARG001 - as of every family
-    """Declines ``NOT_ENTITLED`` when he does not own it (any more)."""
+    """Declines ``NOT_ENTITLED`` when they do not own it (any more)."""
     user, sku = request.user, request.sku
 
     def decide(book: Book) -> Receipt:

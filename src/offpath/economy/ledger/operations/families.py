@@ -88,7 +88,7 @@ def checked(request: object, rules: Rules) -> Family:
     family = FAMILIES.get(type(request))
     if family is None:
         raise MalformedOperation(
-            f"{type(request).__name__} is no operation: give a TopUp, a Spend, ..."
+            f"{type(request).__name__} is not an operation: give a TopUp, a Spend, ..."
         )
     key: object = getattr(request, "key", None)
     if checks.name(key, "key", checks.LONGEST_KEY).startswith(INTERNAL):

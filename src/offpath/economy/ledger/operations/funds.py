@@ -1,4 +1,4 @@
-"""The checks before money moves: how much somebody moves in a while, and what he has."""
+"""The checks before money moves: how much somebody moves in a while, and what they have."""
 
 from __future__ import annotations
 

@@ -44,14 +44,14 @@ def lots_need(rules: Rules, account: str) -> frozenset[LotsNeed]:
 
 
 def mature(book: Book, rules: Rules, account: str, need: int) -> None:
-    """Decline ``FUNDS_IMMATURE`` unless so many of the account's credits can be used by now."""
+    """Decline ``FUNDS_IMMATURE`` unless so many of the account's credits can be used already."""
     waiting = immature(book, rules, account, need)
     if waiting is not None:
         raise Declined("FUNDS_IMMATURE", source=waiting.source, availableAt=waiting.at)
 
 
 def immature(book: Book, rules: Rules, account: str, need: int) -> Maturity | None:
-    """None when so many of the account's credits can be used by now; else when they can."""
+    """The time when so many of the account's credits can be used; None: they can already."""
     if not rules.longest or need <= 0:
         return None
     waiting = young(book, rules, account)
@@ -101,7 +101,7 @@ def _sealed(source: str, left: int, now: int) -> list[Young]:
     for part in source.split(";")[1:]:
         amount, _, at = part.partition("@")
         if not (amount.isdecimal() and at.isdecimal()):
-            raise ChainBroken(f"{source!r} is no source of a returned payout")
+            raise ChainBroken(f"{source!r} is not a source of a returned payout")
         size = min(int(amount), left)
         if size > 0 and int(at) > now:
             found.append(Young(size, int(at), None))

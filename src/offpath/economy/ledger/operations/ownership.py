@@ -26,8 +26,8 @@ MOST: Final = 8
 def grant(book: Book, user: str, sku: str, *, source: str, expires_at: int | None) -> None:
     """Give a user a thing, also one that was revoked before.
 
-    What he owns longer than that from elsewhere stays in front: a subscription that is renewed must
-    not shorten a purchase.
+    What they own longer than that from elsewhere stays in front: a subscription that is renewed
+    must not shorten a purchase.
     """
     row, given = book.side("entitlement", entitlement_id(user, sku)), Title(source, expires_at)
     if row is None:
@@ -50,7 +50,7 @@ def grant(book: Book, user: str, sku: str, *, source: str, expires_at: int | Non
 
 
 def revoke(book: Book, user: str, sku: str, *, source: str | None = None) -> None:
-    """Take a thing from a user: with ``source`` only what he has from there."""
+    """Take a thing from a user: with ``source`` only what they have from there."""
     row = book.side("entitlement", entitlement_id(user, sku))
     if row is None or row.state != "OWNED":
         return

@@ -44,7 +44,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
     side: SideKey | None = None
     posting: str | None = None
     payee: str | None = None
-    """A user of whom the directory is asked whether he may be paid."""
+    """A user of whom the directory is asked whether they may be paid."""
     further: Found | None = None
 
 
@@ -99,7 +99,7 @@ def fingerprint(request: Struct) -> str:
     """The fingerprint that tells a repeat from another operation under the same key.
 
     It covers the kind and every field but ``key`` and ``actor``: who repeats an operation may be
-    another part of the system than who began it. Rules and rates are no part of it, so a repeat
+    another part of the system than who began it. Rules and rates are not part of it, so a repeat
     after a change of them is still a repeat.
     """
     tag, names, later = _told(type(request))

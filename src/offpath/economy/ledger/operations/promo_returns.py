@@ -30,12 +30,12 @@ class PromoReturn(Struct, frozen=True, kw_only=True):
     amount: int
     posting: str
     grants: tuple[str, ...]
-    """His grants that were open when it was planned."""
+    """Their grants that were open when it was planned."""
     grace: int
     """Milliseconds."""
 
     def needs(self) -> Needs:
-        """His grants, and the row of a new one."""
+        """Their grants, and the row of a new one."""
         sides = {SideKey("promo", one) for one in (*self.grants, self.posting)}
         return Needs(
             accounts=frozenset((promo(self.owner),)),
@@ -46,12 +46,13 @@ class PromoReturn(Struct, frozen=True, kw_only=True):
     def granted(self, book: Book) -> SideRow | None:
         """The row of a new grant, to be put once the posting is made; None: it needs none.
 
-        Raises ``Unplanned`` when his grants are others by now.
+        Raises ``Unplanned`` when the user's grants have changed since.
         """
         latest = book.newest("promo", self.owner)
         rows = [book.side("promo", one) for one in self.grants]
         still = [row for row in rows if row is not None and row.state == "OPEN"]
-        # One that has ended since may be his newest, and hide that he was given another before.
+        # One that has ended since may be their newest, and hide that they were given another
+        # before.
         ended = len(still) < len(rows)
         if ended or (latest and latest.state == "OPEN" and latest.id not in self.grants):
             raise Unplanned(f"the promos of {self.owner} are others since this was planned")

@@ -1,6 +1,6 @@
-"""Refunding: an order undone, for the buyer and for who earned from it.
+"""Refunding: an order undone, for the buyer and for whoever earned from it.
 
-What a seller does not hold any more he owes; what revenue does not, is receivable.
+What a seller does not hold any more they owe; what revenue does not, is receivable.
 """
 
 from __future__ import annotations

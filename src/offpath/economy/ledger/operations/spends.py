@@ -37,7 +37,7 @@ class Share(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class Spend(Struct, frozen=True, kw_only=True, gc=False, tag="spend", tag_field="kind"):
-    """An order that a buyer pays: promo credits first, then those that he bought."""
+    """An order that a buyer pays: promo credits first, then those that they bought."""
 
     key: str
     actor: Actor
@@ -50,7 +50,7 @@ class Spend(Struct, frozen=True, kw_only=True, gc=False, tag="spend", tag_field=
     gift_to: str | None = None
     """The user that gets it, if not the buyer."""
     promo: bool = True
-    """True if his promo credits are spent first. The platform pays sellers for these."""
+    """True if their promo credits are spent first. The platform pays sellers for these."""
 
 
 class Split(Struct, frozen=True, gc=False):
@@ -86,7 +86,7 @@ def _checked_shares(request: Spend) -> None:
     if len(sellers) != len(shares):
         raise MalformedOperation("a seller is named once: give one share with the sum")
     if request.buyer in sellers:
-        raise MalformedOperation("a buyer cannot earn from what he buys")
+        raise MalformedOperation("buyers cannot earn from what they buy")
     if total != BPS:
         raise MalformedOperation(f"shares must sum to {BPS} basis points, not {total}")
 
@@ -106,7 +106,7 @@ def look(request: Spend, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as of
 
 
 def plan(request: Spend, planning: Planning) -> LedgerOp:
-    """One posting, the sale's row, and the thing for who gets it."""
+    """One posting, the sale's row, and the thing for whoever gets it."""
     posting_id, event = planning.new_id(), planning.new_id()
     print_ = fingerprint(request)
     attempt = tried(request.key, print_)

@@ -1,7 +1,7 @@
 """The steps of the payouts sweep on single rows.
 
 Each step is fenced by the version that the row was leased with: whoever lost the row is declined
-with ``STALE``, and nothing of his is written.
+with ``STALE``, and nothing of theirs is written.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def payout_dead_lettered(
 
 
 def payout_body(row: SideRow) -> PayoutBody:
-    """The content of a leased row; not proved. Raises ``ChainBroken`` when it is no payout's."""
+    """The content of a leased row; not proved. Raises ``ChainBroken`` when it is not a payout's."""
     return body(row, PayoutBody)
 
 

@@ -50,7 +50,7 @@ class Subscribe(Struct, frozen=True, kw_only=True, gc=False, tag="subscribe", ta
     period: float | timedelta
     """Seconds, or a timedelta: whole milliseconds, at most ten years."""
     promo: bool = True
-    """True if his promo credits pay the first period first, as far as they go."""
+    """True if their promo credits pay the first period first, as far as they go."""
 
 
 class CancelSubscription(
@@ -215,7 +215,7 @@ class _Subscribing:
 
 
 def paid(user: str, seller: str, minor: int, rules: Rules) -> tuple[Entry, ...]:
-    """The entries by which a user pays a seller with credits that he bought."""
+    """The entries by which a user pays a seller with credits that they bought."""
     fee = fee_of(minor, rules.settings.platform_fee_bps)
     return (
         Entry(spendable(user), minor),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OWN = "~"
-"""Begins the names of records that are no steps of the handler's."""
+"""Begins the names of records that are not steps of the handler's."""
 
 
 class StepBook:
@@ -59,7 +59,7 @@ class StepBook:
         return self._use(name, f"step {name!r}")
 
     def own_key(self, kind: str, name: str | None, default: str = "") -> str:
-        """The record of a sleep, a wait or an undo: by its name, else by the order of calls."""
+        """The record of a sleep, a wait or an undo: by its name, or by the order of calls."""
         if name is None:
             self._unnamed[f"{kind} {default}"] += 1
             name = f"{default}#{self._unnamed[f'{kind} {default}']}"
@@ -134,7 +134,9 @@ class StepBook:
         raise Suspended(self.suspension.until)
 
     async def call(self, fn: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it returns
-        """Call a blocking function: in the thread of a sync handler that waits, else in another."""
+        """Call a blocking function: in the thread of a sync handler that waits, otherwise in
+        another.
+        """
         from offpath.jobs.handler.durable.lent_thread import lent
 
         thread = lent()
@@ -157,6 +159,6 @@ async def finished(call: Coroutine[Any, Any, T]) -> T:
 
 
 def _retrieved(task: asyncio.Future[Any]) -> None:
-    """Its error goes to who awaits it, or to nobody once the attempt has been ended."""
+    """Its error goes to whoever awaits it, or to nobody once the attempt has been ended."""
     if not task.cancelled():
         task.exception()

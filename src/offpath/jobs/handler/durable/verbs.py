@@ -113,7 +113,7 @@ class DurableVerbs:
 
         ``timeout`` counts from the first call. When it is over the wait raises ``SignalTimeout``,
         and does so at every later attempt. Raises ``StepError``, the errors of :meth:`step` about
-        recording, and ``SignalError`` when the payload is no ``type`` and no other signal has
+        recording, and ``SignalError`` when the payload is not a ``type`` and no other signal has
         come: not caught, it ends the job as dead at once (``bad_input``), and the payload is kept
         with the job, for a redrive.
         """
