@@ -184,7 +184,7 @@ async def test_the_next_schema_step_is_made_by_the_owner(
 
 _READ_ONLY = {"migration", "door_task"}
 """Tables that a worker may not write."""
-_WORKERS = {"task_default"}
+_WORKERS = {"task_default", "declaration"}
 """Tables that only workers write, beside those of the ledger."""
 _PRUNED = {"worker", "claim"}
 """Tables whose rows an operator may remove, and not make."""
@@ -192,7 +192,7 @@ _OPERATED = {
     *("job", "job_group", "job_gate", "gate_watch", "failure", "step", "signal", "unseen"),
     *("limit_key", "limit_nudge", "queue_pause", "schedule", "occurrence", "finding"),
     *("message", "endpoint", "log", "router", "route", "cursor", "attempt", "letter", "gate"),
-    *("declaration", "action"),
+    "action",
 }
 
 _RIGHTS: LiteralString = """
@@ -237,6 +237,7 @@ _UNTRIGGER: LiteralString = "alter table offpath.ledger_link disable trigger all
 _EMPTY: LiteralString = "truncate offpath.ledger_link cascade"
 _FORGET: LiteralString = "delete from offpath.migration"
 _ALLOW: LiteralString = "insert into offpath.door_task values ('x', 'y')"
+_DECLARE: LiteralString = "delete from offpath.declaration"
 _DOOR: LiteralString = "select offpath.enqueue('t')"
 _SHADOW: LiteralString = (
     "create function offpath.to_jsonb(text) returns jsonb language sql return 1"
@@ -256,6 +257,7 @@ _SHADOW: LiteralString = (
             for one in (_READ_INPUT, _ADD, _CHANGE, _POST, _SECRETS, _MAKE, _FORGET, _DOOR)
         ),
         *(("operator", one) for one in (_ADD, _POST, _MAKE, _UNTRIGGER, _EMPTY, _FORGET, _ALLOW)),
+        ("operator", _DECLARE),
     ],
 )
 def test_what_is_not_its_work_is_refused(as_role: As, kind: str, statement: LiteralString) -> None:

@@ -102,7 +102,9 @@ do $$
 declare
     home constant text := trim('"' from 'offpath');
     kept constant text := array_to_string(
-        array['ledger_%', 'worker', 'claim', 'migration', 'door_task', 'task_default'], ' '
+        array[
+            'ledger_%', 'worker', 'claim', 'migration', 'door_task', 'task_default', 'declaration'
+        ], ' '
     );
     worker constant text := quote_ident(home || '_worker');
     enqueuer constant text := quote_ident(home || '_enqueuer');
