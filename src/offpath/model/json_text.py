@@ -22,7 +22,8 @@ def decode_json(document: bytes | str, what: str, *, type: type[T]) -> T: ...
 def decode_json(document: bytes | str, what: str, *, type: Any = Any) -> Any:  # noqa: A002 - as msgspec names it
     """The value of a document.
 
-    Raises ``InvalidArgument``: "``what`` is not JSON", or not a JSON object where ``type`` is a dict.
+    Raises ``InvalidArgument``: "``what`` is not JSON", or is not a JSON object where ``type`` is
+    a dict.
     """
     try:
         return msgspec.json.decode(document, type=type)

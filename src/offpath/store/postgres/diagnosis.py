@@ -8,8 +8,8 @@ from offpath.store.programs.dialect import Rows, Send, Steps
 from offpath.store.protocol import Finding, Level
 from offpath.store.sql import Catalogue
 
-MANY_DEAD: Final = 100_000
-"""Dead rows that slow a lease down noticeably when vacuum cannot remove them."""
+MANY_DEAD: Final = 10_000
+"""Fewer dead rows need no warning: a busy fleet makes as many in a second."""
 MOST: Final = 10_000
 """Rows that each of the checks of rows looks at: a busy store is not to notice."""
 ODD: Final = "jobs that should not be possible; mend or delete these"
@@ -43,6 +43,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
         _collation(sorting),
         _old_transactions(old),
         _dead_rows(dead),
+        _vacuum(facts),
         _rows("groups", torn, "a wrong count of open jobs"),
         _rows("holders", unheld, "no registered worker; they are rescued"),
         _rows("rows", odd, ODD, Level.PROBLEM),
@@ -103,8 +104,21 @@ def _old_transactions(rows: Rows) -> Finding:
 
 def _dead_rows(rows: Rows) -> Finding:
     live, dead = rows[0] if rows else (0, 0)
-    level = Level.FINE if dead < max(MANY_DEAD, live) else Level.WARNING
-    return Finding(name="dead rows", level=level, message=f"{dead} dead beside {live} live ones")
+    message = f"{dead} dead beside {live} live ones"
+    if dead < max(MANY_DEAD, live):
+        return _fine("dead rows", message)
+    advice = "leases and reads walk over them; run: vacuum analyze offpath.job"
+    return Finding(name="dead rows", level=Level.WARNING, message=f"{message}: {advice}")
+
+
+def _vacuum(facts: Rows) -> Finding:
+    if facts[0][4]:
+        return _fine("vacuum", "autovacuum removes dead rows")
+    message = (
+        "autovacuum is off, so dead rows stay and every lease walks over more of them: turn it on "
+        "for the server or the table, or run vacuum offpath.job before they outnumber the living"
+    )
+    return Finding(name="vacuum", level=Level.WARNING, message=message)
 
 
 def _rows(name: str, rows: Rows, what: str, level: Level = Level.WARNING) -> Finding:

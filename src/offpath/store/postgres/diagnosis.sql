@@ -4,7 +4,15 @@ select
     current_setting('server_version'),
     current_setting('synchronous_commit'),
     current_setting('fsync'),
-    current_setting('max_connections')::integer
+    current_setting('max_connections')::integer,
+    (
+        current_setting('autovacuum')::boolean
+        and not exists (
+            select from pg_class c, pg_options_to_table(c.reloptions) as o
+            where c.oid = 'offpath.job'::regclass
+                and o.option_name = 'autovacuum_enabled' and not o.option_value::boolean
+        )
+    )::int
 
 -- name: collation
 -- By which version of the operating system's collation the database was ordered, and which it is now;
