@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import socket
@@ -17,7 +18,7 @@ from psycopg import sql
 
 import offpath
 from offpath.config import Settings
-from offpath.economy import Actor
+from offpath.economy import Actor, drain_inbox, webhook_door
 from offpath.economy.web import economy_service
 from offpath.events import BadSignature
 from offpath.health.probe import Probe
@@ -227,3 +228,72 @@ async def test_an_inbox_door_answers_any_request_by_a_refusal() -> None:
 
         codes = await fuzz_door(app.inbox_door("bank", verifier=verified), set())
         assert len(codes) > 1, "the fuzz met one wall only"
+
+
+# -- what a payment provider reports ---------------------------------------------------------------
+
+money = st.one_of(
+    st.sampled_from(
+        ["CREDIT:1.00", "USD:-1", "USD:0.01", "CREDIT:1e9", "CREDIT:NaN", ":", "EUR:5"]
+    ),
+    st.sampled_from(["CREDIT:" + "9" * 40, "CREDIT:0.000000001", "\u0661:1", "CREDIT:1\x00"]),
+    scalar,
+)
+anybody = st.one_of(st.sampled_from(["ann", "bob", "platform", "ann:spendable", "\u202eann"]), text)
+reported = st.fixed_dictionaries(
+    {},
+    optional={
+        "user": st.one_of(anybody, scalar),
+        **dict.fromkeys(("amount", "dollars", "fee"), money),
+        **dict.fromkeys(("source", "payoutId", "providerRef", "orderId", "reason"), scalar),
+    },
+)
+likely = st.fixed_dictionaries(
+    {
+        "user": st.sampled_from(["ann", "bob"]),
+        "amount": st.sampled_from(["CREDIT:1.00", "USD:0.01", "CREDIT:99999999999.00"]),
+        "source": st.sampled_from(["p", "x" * 201, "\u202e"]),
+        "payoutId": text,
+        "providerRef": text,
+    }
+)
+kind = st.sampled_from(["purchase", "payoutSettled", "payoutFailed", "dispute", "other", "", None])
+provider_body = st.one_of(
+    st.builds(
+        lambda kind, data: json.dumps({"type": kind, "data": data}).encode(),
+        kind,
+        st.one_of(reported, likely),
+    ),
+    st.builds(lambda kind, data: json.dumps({"type": kind, "data": data}).encode(), kind, scalar),
+    document.map(str.encode),
+    st.binary(max_size=200),
+    st.integers(1, 5_000).map(lambda deep: b"[" * deep),
+    st.just(b'{"type": "purchase", "data": {"amount": ' + b"9" * 5_000 + b"}}"),
+)
+
+
+async def test_a_providers_door_answers_any_report_and_what_it_keeps_stops_no_other() -> None:
+    """Each report is genuine: the provider itself, or who has its secret, may send anything."""
+    market = Marketplace()
+    loop, codes = asyncio.get_running_loop(), set[int]()
+    ids = itertools.count()
+    async with market.app:
+        door = webhook_door(market.economy, "acme", verifier=lambda *_: f"event-{next(ids)}")
+
+        @bounded
+        @given(provider_body, header)
+        def fuzz(sent: bytes, headers: dict[str, str]) -> None:
+            asking = asgi.ask(door, "POST", "/", sent, headers)
+            answer = asyncio.run_coroutine_threadsafe(asking, loop).result(30)
+            codes.add(answer.code)
+            assert answer.code in {200, 202, 400, 403, 408, 413, 415}, answer
+            assert b"Traceback" not in answer.body
+
+        await asyncio.to_thread(fuzz)
+        assert {202, 400} <= codes, "the fuzz met one wall only"
+        good = {"type": "purchase", "data": {"user": "zoe", "amount": "CREDIT:5.00", "source": "p"}}
+        assert (await asgi.ask(door, "POST", "/", json.dumps(good).encode())).code == 202
+        for _ in range(5):
+            await drain_inbox(market.economy)
+        assert str(await market.economy.read.balance("zoe:spendable")) == "CREDIT:5.00"
+        assert (await market.economy.prove()).holds
