@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from offpath.errors import InvalidArgument
 from offpath.jobs.client.core import core_of
 from offpath.runtime.clock import Clock, ManualClock
-from offpath.store.memory import MemoryStore
 from offpath.testing.faults import FlakyStore
+from offpath.testing.transactions import TransactionalMemory, Within, checked_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +23,13 @@ ClockT = TypeVar("ClockT", bound=Clock)
 class MemorySwap(Generic[ClockT]):
     """The result of :func:`swap_to_memory`; ``async with`` in coroutines, ``with`` elsewhere."""
 
-    def __init__(self, app: App, *, clock: ClockT, auto_start: bool) -> None:
+    def __init__(self, app: App, *, clock: ClockT, auto_start: bool, within: Within) -> None:
         self.app = app
         """The app, which everybody else has imported as well."""
         self.clock = clock
         """The clock of the store and of the app."""
-        self.store = FlakyStore(MemoryStore(clock))
+        memory = TransactionalMemory(clock, checked_within(within), core_of(app).loop)
+        self.store = FlakyStore(memory)
         """The store, which can be told to fail."""
         self._auto_start = auto_start
         self._restore: Callable[[], None] | None = None
@@ -94,12 +95,14 @@ class MemorySwap(Generic[ClockT]):
 
 @overload
 def swap_to_memory(
-    app: App, *, clock: None = None, auto_start: bool = False
+    app: App, *, clock: None = None, auto_start: bool = False, within: Within = "commit"
 ) -> MemorySwap[ManualClock]: ...
 @overload
-def swap_to_memory(app: App, *, clock: ClockT, auto_start: bool = False) -> MemorySwap[ClockT]: ...
 def swap_to_memory(
-    app: App, *, clock: Clock | None = None, auto_start: bool = False
+    app: App, *, clock: ClockT, auto_start: bool = False, within: Within = "commit"
+) -> MemorySwap[ClockT]: ...
+def swap_to_memory(
+    app: App, *, clock: Clock | None = None, auto_start: bool = False, within: Within = "commit"
 ) -> MemorySwap[Any]:
     """Let ``app`` work on an empty store in memory, for tests of code that imports the app.
 
@@ -114,8 +117,13 @@ def swap_to_memory(
     Time stands still unless a ``clock`` is given: the default is a new ``ManualClock``. No worker
     runs (:func:`drain` runs the jobs) unless ``auto_start`` is true. At the end the app is closed
     and has its own store back, untouched.
+
+    What is given ``within=`` a session of SQLAlchemy or a connection of Django is there after the
+    commit, and never after a rollback, savepoints included. Drivers tell nobody of their commits:
+    with their connections it is there at once. ``within="at_once"`` does so for all, and takes any
+    object for a connection; ``"refuse"`` refuses to join a transaction. Raises ``InvalidArgument``.
     """
-    return MemorySwap(app, clock=clock or ManualClock(), auto_start=auto_start)
+    return MemorySwap(app, clock=clock or ManualClock(), auto_start=auto_start, within=within)
 
 
 def _in_a_loop() -> bool:

@@ -35,7 +35,7 @@ from offpath.store.programs.dialect import Queries
 from offpath.store.within.connections import ASYNC, BLOCKING, AsyncJoined, Joined
 from offpath.store.within.translation import typed_errors
 
-__all__ = ["Dialect", "run_within", "run_within_blocking"]
+__all__ = ["Dialect", "require_joinable", "run_within", "run_within_blocking"]
 
 T = TypeVar("T")
 Dialect = Literal["postgres", "sqlite"]
@@ -69,6 +69,12 @@ async def run_within(connection: Any, steps: Queries[T], *, dialect: Dialect) ->
         _require(await joined.dialect(), dialect)
         async with joined.atomic():
             return await _drive_async(steps, joined)
+
+
+def require_joinable(connection: Any, *, blocking: bool) -> None:  # noqa: ANN401
+    """Raise ``WrongConnection`` for what no transaction can be joined of, on any database."""
+    if _blocking(connection) is None and (blocking or _async(connection) is None):
+        raise WrongConnection(_refusal(connection, blocking=blocking))
 
 
 def _drive(steps: Queries[T], joined: Joined) -> T:

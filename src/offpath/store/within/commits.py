@@ -21,21 +21,38 @@ def after_commit(connection: Any, act: Act) -> bool:  # noqa: ANN401 - of whiche
     A rollback, also that of a savepoint that was open at this call, forgets it. ``act`` must not
     raise. Returns False when nobody will tell of the commit.
     """
-    names = {
-        f"{each.__module__.partition('.')[0]}:{each.__name__}" for each in type(connection).__mro__
-    }
+    names = _names(connection)
     if names & _DJANGO:
         return _django(connection, act)
-    if names & _REGISTRIES:
-        connection = connection()
-    session = getattr(connection, "sync_session", connection)
     if not names & _SESSIONS:
         return False
+    session = _session(connection, names)
     held = _HELD.get(session)
     if held is None:
         held = _HELD[session] = _HeldCommit(session)
     held.add(session, act)
     return True
+
+
+def caller_of(connection: Any) -> object:  # noqa: ANN401 - of whichever library
+    """The session, or the alias of Django, that a connection stands for: equal for one caller."""
+    names = _names(connection)
+    if names & _DJANGO:
+        return connection.alias
+    return _session(connection, names) if names & _SESSIONS else connection
+
+
+def _names(connection: Any) -> set[str]:  # noqa: ANN401 - as above
+    return {
+        f"{each.__module__.partition('.')[0]}:{each.__name__}" for each in type(connection).__mro__
+    }
+
+
+def _session(connection: Any, names: set[str]) -> Any:  # noqa: ANN401 - as above
+    """The blocking session of this one, or of this registry of them."""
+    if names & _REGISTRIES:
+        connection = connection()
+    return getattr(connection, "sync_session", connection)
 
 
 _DJANGO: Final = {"django:BaseDatabaseWrapper", "django:ConnectionProxy"}
@@ -62,6 +79,8 @@ class _HeldCommit:
         event.listen(session, "after_transaction_end", self._after_end)
 
     def add(self, session: Any, act: Act) -> None:  # noqa: ANN401 - a Session
+        if not session.in_transaction():
+            session.begin()  # as its first statement would
         self._waiting.append((_innermost(session), act))
 
     def _after_commit(self, session: Any) -> None:  # noqa: ANN401 - a Session
