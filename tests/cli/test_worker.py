@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import offpath.cli.processes as processes_module
+import offpath.runtime.parent as processes_module
 from offpath.store.backends import place_of
 from tests.cli.conftest import Processes, Run, document, until
 

@@ -11,7 +11,7 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import given_app
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
-from offpath.cli.option_values import given_only
+from offpath.cli.option_values import given_only, pairs
 from offpath.cli.program import failure
 from offpath.cli.values import Failed, Said
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
@@ -21,31 +21,16 @@ from offpath.model.json_text import decode_json
 from offpath.model.options import Options
 
 
-def _arguments(values: tuple[str, ...], document: str | None) -> dict[str, Any]:
-    if document is not None:
-        if values:
-            raise InvalidArgument("give either NAME=VALUE pairs or --input, not both")
-        return decode_json(document, "--input", type=dict[str, Any])
-    return dict(_pair(value) for value in values)
+def _arguments(values: tuple[tuple[str, str], ...], document: str | None) -> dict[str, Any]:
+    if document is None:
+        return {name: output.decoded(value) for name, value in values}
+    if values:
+        raise InvalidArgument("give either NAME=VALUE pairs or --input, not both")
+    return decode_json(document, "--input", type=dict[str, Any])
 
 
-def _pair(text: str) -> tuple[str, Any]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise InvalidArgument(f"{text!r} is not of the form NAME=VALUE")
-    return name, output.decoded(value)
-
-
-def _options(headers: tuple[str, ...], **given: Any) -> Options:  # noqa: ANN401 - any option
-    named = dict(_header(each) for each in headers)
-    return Options(headers=named or None, **given_only(**given))
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise InvalidArgument(f"--header {text!r} is not of the form NAME=VALUE")
-    return name, value
+def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # noqa: ANN401 - any option
+    return Options(headers=dict(headers) or None, **given_only(**given))
 
 
 @click.command()
@@ -53,7 +38,12 @@ def _header(text: str) -> tuple[str, str]:
 @option_group(
     "arguments",
     _arguments,
-    click.argument("values", nargs=-1, metavar="[NAME=VALUE]..."),
+    click.argument(
+        "values",
+        callback=pairs("an argument is written NAME=VALUE"),
+        nargs=-1,
+        metavar="[NAME=VALUE]...",
+    ),
     click.option("--input", "document", metavar="JSON", help="All arguments as one JSON object."),
 )
 @app_option("The app that has TASK: see above.")
@@ -74,6 +64,7 @@ def _header(text: str) -> tuple[str, str]:
     click.option(
         "--header",
         "headers",
+        callback=pairs("a header is written NAME=VALUE"),
         multiple=True,
         metavar="NAME=VALUE",
         help="A header of the job; may be repeated.",

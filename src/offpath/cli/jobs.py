@@ -27,11 +27,10 @@ from offpath.cli.job_views import changed_jobs, job_page, job_parts
 from offpath.cli.option_values import json_value
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Said, Shown
-from offpath.errors import InvalidArgument
 from offpath.model.job import JobState
 from offpath.operating import views
 from offpath.operating.documents.jobs import describe
-from offpath.runtime.ids import parse_id
+from offpath.operating.job_waits import nobody_takes
 
 _state = only("--state", "jobs in this state", type=click.Choice([str(s) for s in JobState]))
 _task = only("--task", "jobs of this task")
@@ -214,22 +213,9 @@ async def signal_job(
     """
     given: Any = {} if keep is None else {"keep": keep}
     sent = await app.signal(target, event, payload, id=signal_id, **given)
-    warning = await _nobody_takes(app, target)
+    warning = await nobody_takes(app, target)
     text = "sent" if sent else "it was sent before: nothing changed"
     return Said({"sent": sent}, text, [f"warning: {warning}"] if warning else ())
-
-
-async def _nobody_takes(app: App, target: str) -> str | None:
-    """The reason why nobody will take a signal, where its target has the form of a job's id."""
-    try:
-        job_id = parse_id(target, "TARGET")
-    except InvalidArgument:
-        return None  # any other key is known to the handler alone
-    found = await app.store().states((job_id,))
-    if job_id not in found:
-        return f"there is no job {job_id} (any more); the signal is kept"
-    state = found[job_id]
-    return f"job {job_id} is {state}: nobody takes the signal" if state.terminal else None
 
 
 def _dead_rows(given: Mapping[str, Any]) -> Mapping[str, Any]:

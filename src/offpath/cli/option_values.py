@@ -70,7 +70,7 @@ def pairs(rule: str) -> Callable[..., Any]:
 
     def pair(text: str, _option: str) -> tuple[str, str]:
         name, sign, value = text.partition("=")
-        if not sign:
+        if not sign or not name:
             raise InvalidArgument(f"{rule}, not {name[:60]!r}")  # the value may be a secret
         return name, value
 

@@ -21,17 +21,17 @@ from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import framed, option_group, options
 from offpath.cli.logs import configure
 from offpath.cli.option_values import given_only, read_by
-from offpath.cli.processes import Parent
-from offpath.cli.systemd import notifier, signs_of
 from offpath.config import Settings
 from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
 from offpath.health.supervisor import Sibling
+from offpath.health.systemd import notifier, signs_of
 from offpath.jobs.client.core import core_of
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
 from offpath.model.served import by_queue
 from offpath.runtime.notify import Notifier, telling
+from offpath.runtime.parent import Parent
 from offpath.store.backends import place_of
 
 ORDERS = [order.value for order in Order]

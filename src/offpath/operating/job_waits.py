@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from offpath.app import App
+from offpath.errors import InvalidArgument
 from offpath.health.fleet import member
 from offpath.model.gate import Counting, GateRecord
 from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
 from offpath.model.limit import LimitRecord, QueueRecord
 from offpath.operating.documents.flow import describe_limit, limit_state
 from offpath.operating.times import when
+from offpath.runtime.ids import parse_id
 
 _LISTED = 5
 """Watched jobs that are named; a gate may watch thousands."""
@@ -157,3 +159,16 @@ async def _pause(app: App, job: JobRecord) -> dict[str, Any] | None:
 def _pause_text(queue: QueueRecord) -> str:
     until = f" until {when(queue.paused_until)}" if queue.paused_until else ""
     return f"queue {queue.name!r} is paused{until}: offpath queues resume {quote(queue.name)}"
+
+
+async def nobody_takes(app: App, target: str) -> str | None:
+    """The reason why nobody will take a signal, where its target has the form of a job's id."""
+    try:
+        job_id = parse_id(target, "TARGET")
+    except InvalidArgument:
+        return None  # any other key is known to the handler alone
+    found = await app.store().states((job_id,))
+    if job_id not in found:
+        return f"there is no job {job_id} (any more); the signal is kept"
+    state = found[job_id]
+    return f"job {job_id} is {state}: nobody takes the signal" if state.terminal else None

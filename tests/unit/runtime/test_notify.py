@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from offpath.cli.systemd import notifier, signs
 from offpath.errors import ConfigurationError
+from offpath.health.systemd import notifier, signs
 from offpath.model.health import AgeGauge, Condition, LoopReport, WorkerReport
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.notify import Notifier, Signs, Telling, telling

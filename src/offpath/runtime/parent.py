@@ -12,7 +12,7 @@ from types import FrameType
 
 from offpath.runtime.process import stopped
 
-_log = logging.getLogger("offpath.cli")
+_log = logging.getLogger("offpath.cli")  # the program's: it alone has several processes
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
