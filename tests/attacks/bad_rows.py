@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -62,9 +64,90 @@ def write_bad_rows(backend: Backend, table: str, template: str, first: int = 1) 
     itself refuses cannot be in anybody's way. Returns how many rows were taken;
     their keys are numbered from ``first``.
     """
+    return _taken(backend, _statements(backend, table, template, first))
+
+
+def write_random_rows(
+    backend: Backend, table: str, template: str, chance: random.Random, count: int, first: int
+) -> int:
+    """Copy the row so often, each with random values in one to four of its columns.
+
+    As :func:`write_bad_rows`; several wrong values meet in one row.
+    """
+    types = _types(backend, table)
+    keys = _key_columns(backend, table, types)
+    free = [name for name in types if name not in keys] or list(types)
+    statements = []
+    for number in range(first, first + count):
+        columns = chance.sample(free, min(len(free), chance.randint(1, 4)))
+        values = {name: _random(backend.name, types[name], chance) for name in columns}
+        statements.append(_insert(backend, table, template, types, keys, values, number))
+    return _taken(backend, statements)
+
+
+def _random(backend: str, kind: str, chance: random.Random) -> str:
+    """A literal of this type, or in SQLite of any."""
+    known = VALUES[backend].get(kind, ("null",))
+    made = _literal(kind.upper() if backend == "sqlite" else kind, chance)
+    if backend == "sqlite" and chance.random() < 0.2:
+        made = chance.choice(["x'00ff'", "1.5", "9e999", "'text'", "7"])
+    return made if made is not None and chance.random() < 0.6 else chance.choice(known)
+
+
+def _literal(kind: str, chance: random.Random) -> str | None:
+    match kind:
+        case "timestamp with time zone":
+            years = chance.randint(1, 290_000), chance.choice(["", " BC"])
+            return f"'{years[0] % 4_700 if years[1] else years[0]:04}-01-01{years[1]}'"
+        case "jsonb" | "json":
+            return _quoted(json.dumps(_document(chance)))
+        case "text" | "TEXT":
+            some = _document(chance)
+            return _quoted(some if isinstance(some, str) else json.dumps(some))
+        case "bigint" | "INTEGER":
+            return str(chance.choice([-1, 1]) * (chance.getrandbits(chance.randint(1, 63))))
+        case "integer":
+            return str(chance.randint(-(2**31), 2**31 - 1))
+        case "smallint":
+            return str(chance.randint(-(2**15), 2**15 - 1))
+        case "double precision":
+            return repr(chance.uniform(-1, 1) * 10 ** chance.randint(0, 300))
+        case _:
+            return None
+
+
+_SOME: Final = "abc'\"\\{}[]:,%_\u00e9\u202e\ud7ff\n\t\x1b\U0001f600"
+
+
+def _document(chance: random.Random, depth: int = 0) -> object:
+    """A random value of JSON."""
+    match chance.randint(0, 4 if depth > 2 else 6):
+        case 0:
+            return None
+        case 1:
+            return chance.choice([True, False])
+        case 2:
+            return chance.choice([-1, 1]) * chance.getrandbits(chance.randint(1, 80))
+        case 3:
+            return chance.uniform(-1e9, 1e9)
+        case 4:
+            return "".join(chance.choices(_SOME, k=chance.randint(0, 12)))
+        case 5:
+            return [_document(chance, depth + 1) for _ in range(chance.randint(0, 3))]
+        case _:
+            names = chance.choices(["at", "kind", "name", "id", "template", "x"], k=3)
+            return {name: _document(chance, depth + 1) for name in names}
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _taken(backend: Backend, statements: Iterable[str]) -> int:
+    """Run each by itself, the rules out of force; returns how many the database took."""
     taken = 0
     with backend.transaction() as connection:
-        for statement in (*_LIFTED[backend.name], *_statements(backend, table, template, first)):
+        for statement in (*_LIFTED[backend.name], *statements):
             connection.execute("savepoint one")
             try:
                 connection.execute(statement)
@@ -136,15 +219,24 @@ def _ruled(backend: Backend, tables: Sequence[str]) -> list[str]:
 
 
 def _statements(backend: Backend, table: str, template: str, first: int) -> Iterator[str]:
-    types: dict[str, str] = dict(backend.execute(_COLUMNS[backend.name].format(table=table)))
-    keys = {name for (name,) in backend.execute(_KEYS[backend.name].format(table=table))}
-    if backend.name == "sqlite":
-        keys |= {name for name in ("id", "seq", "position") if name in types}
+    types = _types(backend, table)
+    keys = _key_columns(backend, table, types)
     number = first
     for column, kind in types.items():
         for value in VALUES[backend.name].get(kind, ()):
             number += 1
-            yield _insert(backend, table, template, types, keys, (column, value), number)
+            yield _insert(backend, table, template, types, keys, {column: value}, number)
+
+
+def _types(backend: Backend, table: str) -> dict[str, str]:
+    return dict(backend.execute(_COLUMNS[backend.name].format(table=table)))
+
+
+def _key_columns(backend: Backend, table: str, types: Mapping[str, str]) -> set[str]:
+    keys = {name for (name,) in backend.execute(_KEYS[backend.name].format(table=table))}
+    if backend.name == "sqlite":
+        keys |= {name for name in ("id", "seq", "position") if name in types}
+    return keys
 
 
 def _insert(
@@ -153,13 +245,12 @@ def _insert(
     template: str,
     types: dict[str, str],
     keys: set[str],
-    case: tuple[str, str],
+    values: Mapping[str, str],
     number: int,
 ) -> str:
-    column, value = case
     picked = []
     for name, kind in types.items():
-        if name == column:
+        if (value := values.get(name)) is not None:
             picked.append(f"{value}::{kind}" if backend.name == "postgres" else value)
         elif name in keys:
             picked.append(_key(backend, kind, number))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +18,7 @@ from offpath.model.job import JobFilter
 from offpath.model.message import MessageFilter
 from offpath.model.wait import NewSignal
 from offpath.store.protocol import Store
-from tests.attacks.bad_rows import lifted, write_bad_rows
+from tests.attacks.bad_rows import lifted, write_bad_rows, write_random_rows
 from tests.conformance.backends import Backend
 from tests.conformance.builders import uid
 from tests.conformance.log_builders import open_letter
@@ -191,6 +193,30 @@ async def test_rows_of_each_wrong_value_stop_nobody(
     with lifted(backend, names):
         for name in names:
             assert write_bad_rows(backend, name, "true") > 0
+        await asyncio.wait_for(everything_works(app), 60)
+
+
+SEEDS = range(40) if "OFFPATH_TEST_CAMPAIGN" in os.environ else range(2)
+ROWS = 15
+"""Random rows of each table: several wrong values in one, and all tables at once."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_rows_of_random_wrong_values_in_every_table_stop_nobody(
+    app: offpath.App, backend: Backend, seed: int
+) -> None:
+    await populate(app)
+    chance = random.Random(seed)
+    names = [name_of(backend, table) for tables in OTHERS for table in tables]
+    job = name_of(backend, "job")
+    with lifted(backend, [job, *names]):
+        taken = 0
+        for n, state in enumerate(("ready", "scheduled", "succeeded", "dead")):
+            template = f"t.state = '{state}' and t.task = 'work'"
+            taken += write_random_rows(backend, job, template, chance, ROWS, 10_000 + 1000 * n)
+        for name in names:
+            taken += write_random_rows(backend, name, "true", chance, ROWS, 20_000)
+        assert taken > 8 * ROWS
         await asyncio.wait_for(everything_works(app), 60)
 
 
