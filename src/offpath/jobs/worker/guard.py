@@ -139,6 +139,8 @@ class LoopGuard:
             return  # nobody lives there whose lease could be kept
         now = self._monotonic()
         if now - self._looked_at > FROZEN:
+            # Leases have aged while nobody here could renew them. Until ours is renewed, those of
+            # neighbours in this process prove nothing either.
             self._thawing = True
             self._keep_lease(now)
             self._thawing = False
@@ -168,9 +170,11 @@ class LoopGuard:
 
     def _is_blocked(self, loop: asyncio.AbstractEventLoop, age: float, now: float) -> None:
         self.blocked = self._culprit(loop, age)
+        # Each report waits ten times longer: a block of an hour is a few lines, not thousands.
         if age >= self._tell_at:
             self._tell_at = age * _LATER
             _log.warning("%s", self.blocked.text.replace("its", "the", 1))
+        # Only while the loop is blocked: otherwise a beat that hangs would never lose its lease.
         if now - self._renewed_at() >= min(RENEW_EVERY, self._renew_after):
             self._keep_lease(now)
 

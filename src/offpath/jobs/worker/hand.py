@@ -86,6 +86,7 @@ class Hand:
     @property
     def room_to_join(self) -> dict[str, int]:
         """The number of jobs of each batch task that can be taken without a slot."""
+        # Joining takes no slot, and is bounded by what may be lost with this worker all the same.
         return {} if self._piled_up >= self._most_held else dict(self.joinable)
 
     @property
@@ -178,6 +179,7 @@ class Hand:
 
     def wait(self, run: Run) -> bool:
         """Let a taken run wait if every slot is in use; returns whether it must."""
+        # Waiting runs are counted as busy, so that no more are leased in their place.
         if self._busy - len(self._waiting) <= self.capacity:
             return False
         self._waiting.append(run)

@@ -99,6 +99,7 @@ class Heartbeat:
     def renew(self) -> None:
         """Renew the lease from another thread, while the loop is blocked. Blocks."""
         at = self._clock.monotonic()
+        # The lease begins at the store after this look at the clock, so ours ends first.
         if self._store.vouch(self._info.id, lease_seconds=self._lease_seconds, report=self._told()):
             self.renewed_at = max(self.renewed_at, at)
 
@@ -137,6 +138,7 @@ class Heartbeat:
         """
         if not self._holds or self.alive:
             return
+        # No new jobs before a renewal: others may have ended the lease that they would be under.
         self._holds = self._claimer.open = False
         age = self._clock.monotonic() - self.renewed_at
         for run in self._hand.runs():

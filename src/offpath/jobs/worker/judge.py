@@ -104,6 +104,8 @@ class Judge:
 
     def settlement(self, run: Run, outcome: Outcome) -> Settlement:
         """Return the end of ``run``, with the effects its handler asked for if it may have them."""
+        # Only an end that stands may have effects: a failed attempt may run again, and would
+        # add its jobs twice.
         carried = isinstance(outcome, _CARRIED)
         effects = run.context.effects() if carried and run.context is not None else NOTHING
         if effects and isinstance(outcome, Snoozed):
@@ -111,6 +113,7 @@ class Judge:
             effects = named_anew(effects, run.job.deliveries, named)
         if effects and run.job.headers is not None:
             effects = carrying(effects, self.passed_on(run))
+        # After the headers were added, which each piece carries with its jobs.
         effects = in_pieces(effects, run.job)
         if run.gives is not None and isinstance(outcome, Succeeded):
             effects = replace(effects, contributions=(*effects.contributions, run.gives))
@@ -149,6 +152,7 @@ class Judge:
 
     async def raised(self, run: Run, error: BaseException) -> Outcome | None:
         """Judge a handler that raised; None when there is nothing left that we may write."""
+        # A sleep or a wait may come wrapped, as by a task group of the handler.
         error = suspended(error) or error
         heeded = isinstance(error, _HEEDED)
         match run.interrupted:

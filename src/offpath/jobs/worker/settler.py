@@ -112,6 +112,7 @@ class Settler:
         Raises what the store raised when it may be tried again; then nothing is lost from the
         line. The turn is degraded while ends are set aside.
         """
+        # Behind the line: what waited for a lock must not delay ends that nothing holds up.
         self._line.extend(self._locked.due())
         batch = self._next_batch()
         if batch:

@@ -39,9 +39,12 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
     if worker is None or worker.expires_at <= now:
         return Leased(jobs=(), now=now), False
     lanes = _lanes(tables, now, request)
+    # Before the choice: what came due competes with what was ready.
     promoted = _promote(tables, now, lanes)
     if request.suspects_only:
         return suspects.lease(tables, now, request), promoted.held
+    # Suspects are handed out by a request of their own. They are put back below, before anybody
+    # else can look: nothing here waits.
     aside = _put_aside(tables, lanes, (*request.declined, *tables.suspects.crash_of))
     taking = _Taking(tables, now, request, lanes)
     taken = taking.take()

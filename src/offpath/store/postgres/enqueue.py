@@ -251,6 +251,7 @@ def add_jobs(
         return [], GroupWork()
     together = many(job.limit for job in jobs)
     batch = _EnqueueBatch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), together)
+    # In one order: two callers that add the same keys would otherwise wait for each other.
     batch.left = _order(jobs)
     yield from _insert(batch, now, sql)
     if batch.left:
@@ -261,7 +262,9 @@ def add_jobs(
                 # The transaction may be the caller's, who goes on after this error.
                 yield sql["withdraw"](ids=ids_json(batch.added))
             raise
+        # Behind all that may be refused: a holder that was taken over could not be put back.
         yield from _replace(batch, now, sql)
+    # Of the last one of each key, as if they had been added one after the other.
     if limits := batch.limits():
         yield nudge_limits(limits, sql=sql)
     return [batch.answers[at] for at in range(len(jobs))], batch.group_work()

@@ -200,6 +200,7 @@ _FAILED = frozenset({"dead", "cancelled"})
 
 def drop_steps(groups: Iterable[str], gates: Iterable[str], *, sql: Catalogue) -> Steps[None]:
     """Jobs of these were removed: groups and gates go with the last of their jobs."""
+    # Gates before groups, as in every transaction that has both.
     ids, held = to_json(sorted(set(groups))), to_json(sorted(set(gates)))
     yield Send(
         (

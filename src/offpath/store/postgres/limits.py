@@ -80,6 +80,7 @@ def admit_steps(
     if announced is not None:
         announced.hear(announce for (announce,) in admitted)
     cut = len(ids) == limit or _is_cut(picked, passes)
+    # As many keys as a pass takes at most: others may wait for their turn.
     full = cut or (not given and len(turns) >= _KEYS_AT_ONCE)
     return Admitted(jobs=len(ids), more=full, next_in=outlook[0][0])
 

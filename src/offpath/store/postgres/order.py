@@ -78,6 +78,7 @@ def take_steps(
         begun=False,
     )
     (taken,) = yield Send((query,), last=True)
+    # The statement answers in no order of its own, and may miss jobs that others have taken.
     place = {job: n for n, job in enumerate(choice.ids)}
     return sorted(taken, key=lambda row: place.get(row[JOB], 0)), choice
 
@@ -166,6 +167,7 @@ def choose(
         chosen.append((rank, one.id))
         used_up = lines[one.queue].moved_on()
         cut |= used_up and _kind(one, request.order) in full
+        # Counted at once: the next step ranks the same key behind keys that have fewer running.
         counts[one.fair] = counts.get(one.fair, 0) + 1
         tasks[one.task] -= 1
         served[one.queue] = served.get(one.queue, 0) + 1

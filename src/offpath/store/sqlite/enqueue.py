@@ -93,6 +93,7 @@ def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     jobs, messages, log = effects.jobs, effects.messages, effects.log
     writing = Writing(messages, log, now) if messages or log else None
     known = yield from gates.known_steps(jobs, effects.gates, now)
+    # Jobs before gates, which count those that are there.
     inserted = yield from insert_steps(jobs, now, known)
     answers = inserted.answers
     following = gates.Following(now)
@@ -233,6 +234,7 @@ def _left_out(rows: Sequence[NewRow], inserted: set[str]) -> list[int]:
 def _carried_out(plan: _Plan, now: int) -> Queries[frozenset[str]]:
     rooted: frozenset[str] = frozenset()
     if plan.freed:
+        # The unique index refuses the new holder while the lapsed one has the key.
         yield SQL["release_keys"](keys=batch(list(plan.freed)), now=now)
         for query in inserts(plan.second, now):
             rooted |= _rooted((yield query))
@@ -269,6 +271,7 @@ class _Plan:
     def meet(self, at: int) -> None:
         """Decide about the job at this place."""
         job = self._jobs[at]
+        # The id before the key: a repeat would otherwise meet itself as the holder of its key.
         known = self._known.get(job.id)
         if known is not None:
             self.answers[at] = _repeated(job, known)
@@ -290,6 +293,7 @@ class _Plan:
         self.freed[key] = None
         self.second.append(row)
         self.late.append(self._jobs[at])
+        # Later jobs of the same batch meet this one, by its key and by its id.
         self._holders[key] = _KeyHolder(row[ID], row[FINGERPRINT], row[STATE], row[RUN_AT])
         self._known[row[ID]] = (row[ID], row[FINGERPRINT], row[RUN_AT])
 

@@ -98,8 +98,11 @@ class Following:
         """Count these ends in the open gates that watch the jobs, and go on until all is told."""
         roots: dict[str, str] = {}
         while ends:
+            # A job that dies of its gate may be watched in turn, and so on along the chain. It
+            # ends, since circles of gates are refused.
             rows = yield SQL["count_watches"](ends=batch(ends))
             order = {each: place for place, (each, _) in enumerate(ends)}
+            # In the order of the ends: the last one that a gate counts is named as its cause.
             counted = sorted((order[job], gate, job) for job, gate, _ in rows)
             for _, gate, job in counted:
                 self.causes[gate] = roots.get(job) or job
@@ -179,6 +182,7 @@ class Following:
     def _file(
         self, known: Known, answers: Sequence[Enqueued]
     ) -> Queries[list[tuple[str, GateState]]]:
+        # A job that attached to the holder of its key has no row: its gate watches the holder.
         holders = {each.id: each.job_id for each in answers}
         gates: list[tuple[Any, ...]] = []
         watches: list[tuple[str, str, int]] = []
@@ -190,10 +194,12 @@ class Following:
         yield SQL["add_gates"](batch=batch(gates))
         if watches:
             yield SQL["add_watches"](batch=batch(watches))
+            # Ends are counted for marked jobs only. New ones were written with the mark.
             written = {each.id for each in answers if each.created}
             others = dict.fromkeys(job for job, _, _ in watches if job not in written)
             if others:
                 yield SQL["watch_jobs"](ids=batch(list(others)))
+        # Watched jobs may have ended before the gate was made, and will not tell of it again.
         return _judged((yield SQL["recount_gates"](ids=batch(list(known.new)))))
 
 
@@ -220,6 +226,7 @@ def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Q
 
 def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[None]:
     """Every watched job is there or comes along, or the gate has a timeout."""
+    # Raises for an id that cannot be stored, before anything is looked up.
     batch([each for gate in new.values() for each in gate.on])
     wanted = {
         each: gate.id
@@ -230,6 +237,7 @@ def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[Non
     }
     if not wanted:
         return
+    # Without a timeout, a gate over a job that never comes would be open for ever.
     there = {job for job, _ in (yield SQL["states"](ids=batch(list(wanted))))}
     for job, gate in wanted.items():
         if job not in there:

@@ -146,7 +146,9 @@ def following(
     keys = {one.job.limit_key for one in settlements if one.job.limit_key is not None}
     if keys:
         for one, answer in zip(settlements, answers, strict=True):
+            # Before the pass: a key that cools down admits nothing of the room that came back.
             _cool_down(session, now, one, answer)
+        # Without the repairs: the passes of workers make them.
         if _AdmissionPass(session, now, AT_ONCE).run(sorted(keys), repair=False).jobs:
             session.released = True
     return answers
@@ -179,6 +181,7 @@ class _AdmissionPass:
         if not self._keys:
             return Admitted(jobs=0, next_in=min(self._waits, default=None))
         if repair:
+            # Repairs come before the choice, which is made by the counts that they correct.
             self._recount()
             self._find_untaken()
         self._find_held()
@@ -262,6 +265,8 @@ class _AdmissionPass:
         """The jobs that are admitted: key by key, until the pass is full."""
         chosen: list[int] = []
         took: list[_Took] = []
+        # Beyond every turn so far, also where the clock was set back: a key that got its share goes
+        # behind all others.
         turn = max(self._now, 1 + max(each.turn for each in self._keys))
         for each in self._keys:
             held = self._held.get(each.name, [])

@@ -81,6 +81,7 @@ def patiently(
 def _again(action: Callable[[], T], until: float) -> T:
     pause = _FIRST_PAUSE
     while True:
+        # With jitter: processes that met at the lock would meet there again.
         time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
         pause = min(pause * 2, _LONGEST_PAUSE)
         try:
@@ -123,6 +124,7 @@ class Session:
         try:
             return self._rows(query)
         except CAUGHT as error:
+            # Inside of a transaction a wait helps nobody: its snapshot would be as old afterwards.
             if not is_busy(error) or self._connection.in_transaction:
                 raise translated(error) from error
         return self._patiently(lambda: self._rows(query))
@@ -238,7 +240,9 @@ def connect(
             f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
             uri=True,
             timeout=_LONGEST_PAUSE,  # as busy_timeout in connection.sql
+            # The driver would begin deferred transactions: they can fail as they turn to writing.
             isolation_level=None,
+            # Used by one thread at a time, and interrupted from another.
             check_same_thread=False,
             cached_statements=_CACHED_STATEMENTS,
         )

@@ -89,6 +89,8 @@ def _runs(session: Session, settlements: Sequence[Settlement]) -> Iterator[list[
     next, not for the one before. Such settlements stand alone; all others go together. And of
     several settlements of one job, stale ones among them, only the one whose fence holds counts.
     """
+    # A job that runs without its key may take it again as it waits, so each end may then change
+    # who holds a key.
     alone = bool(session.run(SQL["keyless_running"]()))
     run: dict[str, Settlement] = {}
     for one in settlements:
@@ -125,9 +127,13 @@ class _Batch:
 
     def settle(self) -> list[Settled]:
         """Write it all; the groups come last, but for the ledger, which may refuse."""
+        # Jobs first: the update checks each fence, and nothing that a lost lease asked for may be
+        # carried out.
         due = self._write_jobs()
         mine = [one for one in self._settlements if one.job.id in self._applied]
         self._write_failures(mine)
+        # New jobs come behind the ends, which have given up their unique keys: a handler may
+        # enqueue a job with the key of its own.
         joined = self._carry(mine)
         self._forget_undo()
         ended = [self._applied[one.job.id] for one in mine]
@@ -143,6 +149,7 @@ class _Batch:
         )
         self._hear()
         self._contribute(mine, rows)
+        # Behind all the rest: a declined operation raises, and then nothing of this batch stays.
         self._post(mine)
         return [self._answer(one, due, after, rows) for one in self._settlements]
 
@@ -154,7 +161,10 @@ class _Batch:
 
     def _write_jobs(self) -> dict[str, int | None]:
         """Move the jobs on; returns when those that wait again are due."""
+        # Under the write lock, so no signal can come between this look and the wait.
         there = self._signals()
+        # A job that was given back is ready at once. If its key is closed, no admission would look
+        # at it again, and it would start.
         shut = self._shut()
         rows = [_columns(one, self._now, there, shut) for one in self._settlements]
         kinds = (
@@ -209,6 +219,7 @@ class _Batch:
         record_failures(self._session, self._now, failures)
 
     def _forget_undo(self) -> None:
+        # What undoes a success is never run, and would keep the job from being pruned.
         done = [
             each.id for each in self._applied.values() if each.has_undo and each.state == _SUCCEEDED
         ]
@@ -255,6 +266,7 @@ class _Batch:
         """True if the effects are to be carried out: not those of a failed or cancelled attempt."""
         return (
             isinstance(settlement.outcome, Succeeded | Snoozed | Waiting)
+            # A job that was asked to stop ends as cancelled, whatever its handler returned.
             and self._applied[settlement.job.id].state != _CANCELLED
         )
 
