@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 import click
@@ -173,8 +172,9 @@ def _add_redrive(group: click.Group, kind: _Kind) -> None:
     @store_command
     @recorded("message.redrive", rows, "limit")
     async def redrive_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
-        changed = await _act(app.messages.redrive, app, kind.box, which, limit)
-        return _changed(changed, which.ids, "pending again")
+        ids, where, _ = which
+        changed = await app.messages.redrive(*ids, box=kind.box, limit=limit, **where)
+        return _changed(changed, ids, "pending again")
 
     advice = f"offpath {BOXES[kind.box]} redrive"
     former(group, kind.former, redrive_messages, advice=advice)
@@ -188,29 +188,9 @@ def _add_discard(group: click.Group, kind: _Kind) -> None:
     @store_command
     @recorded("message.discard", rows, "limit")
     async def discard_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
-        changed = await _act(app.messages.discard, app, kind.box, which, limit)
-        return _changed(changed, which.ids, "deleted")
-
-
-async def _act(
-    act: Callable[..., Awaitable[list[str]]],
-    app: App,
-    box: Box,
-    which: Selection,
-    limit: int | None,
-) -> list[str]:
-    """Act on messages of this box alone, by id or by filter; the ids of those changed."""
-    if not which.ids:
-        return await act(box=box, limit=limit, **which.where)
-    own = [one for one in dict.fromkeys(which.ids) if await _is_in(app, box, one)]
-    return await act(*own) if own else []
-
-
-async def _is_in(app: App, box: Box, message_id: str) -> bool:
-    try:
-        return (await app.messages.get(message_id)).box is box
-    except MessageNotFound:
-        return False
+        ids, where, _ = which
+        changed = await app.messages.discard(*ids, box=kind.box, limit=limit, **where)
+        return _changed(changed, ids, "deleted")
 
 
 def _changed(changed: list[str], asked: tuple[str, ...], verb: str) -> Changed:

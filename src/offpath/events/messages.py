@@ -74,8 +74,9 @@ class MessagesView:
     ) -> list[str]:
         """Put dead messages back as fresh, oldest first: by id, by filter, or ``everything``.
 
-        Those that a handler rejected only by id, or when ``reasons`` names ``rejected``. Returns
-        the ids of those that were dead and are pending now.
+        Beside ids only ``box`` may be given: messages of the other one are left. Those that a
+        handler rejected only by id, or when ``reasons`` names ``rejected``. Returns the ids of
+        those that were dead and are pending now.
         """
         _require_choice(ids, where, everything=everything)
         chosen = replace(message_filter(where), ids=ids, states=(MessageState.DEAD,))
@@ -175,5 +176,5 @@ def _time(where: MessageWhere, name: str) -> datetime | None:
 def _require_choice(ids: tuple[str, ...], where: MessageWhere, *, everything: bool) -> None:
     if not ids and not where and not everything:
         raise InvalidArgument("say which messages: ids, a filter, or everything=True")
-    if ids and where:
+    if ids and where.keys() - {"box"}:
         raise InvalidArgument("give ids or a filter, not both")

@@ -199,6 +199,20 @@ async def test_undeliverable_is_dead_at_once_and_can_be_revived(app: offpath.App
     assert seen == [event_id]
 
 
+async def test_ids_of_the_other_box_are_left(app: offpath.App) -> None:
+    @app.outbox()
+    async def dispatch(event: Event) -> None:
+        raise Undeliverable(event.topic)
+
+    event_id = await app.publish("order.paid")
+    await app.worker().run_until_idle()
+    assert await app.messages.redrive(event_id, "no-id", box="in") == []
+    assert await app.messages.discard(event_id, box="in") == []
+    with pytest.raises(offpath.InvalidArgument, match="ids or a filter"):
+        await app.messages.discard(event_id, box="out", streams=["default"])
+    assert await app.messages.discard(event_id, "no-id", box="out") == [event_id]
+
+
 async def test_a_failing_dispatcher_is_tried_ten_times_then_dead() -> None:
     clock = ManualClock()
     attempts: list[int] = []
