@@ -4,7 +4,8 @@
 stands in a comment on the line before its fence:
 
 ``<!-- skip: reason -->``   the block is shown only; ``--skipped`` lists them all
-``<!-- file: app.py -->``   the block is written to that file first (and, if Python, run as well)
+``<!-- file: app.py -->``   the block is written to that file first (and, if ``python``, run as
+                           well, but not if ``py``: only its own program can run that)
 ``<!-- run -->``            the ``$`` lines of a shell block are run and must succeed
 
 A Python block may ``await`` at its top level. Line numbers in a traceback are those of the page.
@@ -101,7 +102,9 @@ class Page:
 
     def _run(self, block: Block, runner: asyncio.Runner) -> None:
         if block.mark == "file":
-            Path(block.value).write_text(block.text, "utf-8")
+            target = Path(block.value)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text, "utf-8")
         if block.kind == "python":
             self._python(block, runner)
         elif block.mark == "run":

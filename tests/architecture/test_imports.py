@@ -55,7 +55,7 @@ def test_workers_and_sweeps_are_loaded_when_they_are_used() -> None:
     assert late <= _loaded_by("import offpath; offpath.App().sweeps.list(); offpath.App().worker()")
 
 
-INTEGRATIONS = ("alembic", "fastapi", "sqlalchemy", "starlette")
+INTEGRATIONS = ("alembic", "django", "fastapi", "sqlalchemy", "starlette")
 
 
 def test_an_integration_is_loaded_when_it_is_imported_and_loads_no_other() -> None:

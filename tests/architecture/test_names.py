@@ -10,8 +10,10 @@ from tests.architecture import sources
 from tools import house
 
 SHARED = {
+    "Command": "the name that Django wants of each command of manage.py",
     "Duplicate": "public in offpath.events and in offpath.economy: done before",
     "LedgerMoment": "one facet of the store, on each backend",
+    "Migration": "an applied step of the schema, and the name that Django wants of each of its own",
     "Offer": "public in offpath.economy, and what a worker's public `accept` is given",
     "Part": "the base of a backend's facets, on each backend",
     "Rate": "public in offpath, of starts, and in offpath.economy, of dollars",

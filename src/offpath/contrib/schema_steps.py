@@ -20,7 +20,8 @@ from offpath.store.schema import SchemaStep, pending, steps
 from offpath.store.sql import Catalogue, Row, catalogue, statement
 from offpath.store.within import Dialect, run_within_blocking
 
-_PACKAGES: Final = {"postgres": "offpath.store.postgres", "sqlite": "offpath.store.sqlite"}
+PACKAGES: Final = {"postgres": "offpath.store.postgres", "sqlite": "offpath.store.sqlite"}
+"""The packages that have the statements of each database."""
 _PIECE = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|(?P<end>;)""",
     re.DOTALL,
@@ -30,7 +31,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 
 def known_steps(dialect: Dialect) -> tuple[SchemaStep, ...]:
     """The steps that this version ships for a database."""
-    return steps(f"{_PACKAGES[dialect]}.migrations")
+    return steps(f"{PACKAGES[dialect]}.migrations")
 
 
 def run_steps(connection: Any, dialect: Dialect, to: int | None = None) -> list[int]:  # noqa: ANN401
@@ -57,7 +58,7 @@ def checked_step(dialect: Dialect, to: int | None) -> int:
 
 
 def _on_postgres(last: int) -> Queries[list[int]]:
-    sql = catalogue(_PACKAGES["postgres"])
+    sql = catalogue(PACKAGES["postgres"])
     yield sql["migration_lock"]()
     kept = yield _KEEP()
     yield sql["own_names"]()
@@ -82,7 +83,7 @@ _RESTORE = statement(
 
 
 def _on_sqlite(last: int) -> Queries[list[int]]:
-    sql = catalogue(_PACKAGES["sqlite"])
+    sql = catalogue(PACKAGES["sqlite"])
     yield sql["make_record"]()
     return (yield from _pending(sql, last, "sqlite"))
 

@@ -1,0 +1,46 @@
+"""Django: a backend of its Tasks, whose jobs are rows of the caller's transaction.
+
+In the settings::
+
+    INSTALLED_APPS = [..., "offpath.contrib.django"]
+    TASKS = {"default": {"BACKEND": "offpath.contrib.django.OffpathBackend"}}
+
+Then ``manage.py migrate`` and ``manage.py offpath_worker``. Django 6 has the Tasks API; with 5.2 it
+is that of the package ``django-tasks``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from offpath.errors import MissingExtra
+
+try:
+    import django as _django
+except ImportError as error:
+    raise MissingExtra(
+        "offpath.contrib.django needs Django: pip install 'offpath[django]'"
+    ) from error
+
+from offpath.runtime.late import late_names
+
+if TYPE_CHECKING:
+    from offpath.contrib.django.backend import OffpathBackend, OffpathTask, app_of
+    from offpath.contrib.django.connections import fresh_connections
+    from offpath.contrib.django.decorator import task
+
+__all__ = ["OffpathBackend", "OffpathTask", "app_of", "fresh_connections", "task"]
+
+# Django imports this package before its settings may be read
+__getattr__ = late_names(
+    __name__,
+    {
+        "OffpathBackend": "offpath.contrib.django.backend",
+        "OffpathTask": "offpath.contrib.django.backend",
+        "app_of": "offpath.contrib.django.backend",
+        "fresh_connections": "offpath.contrib.django.connections",
+        "task": "offpath.contrib.django.decorator",
+    },
+)
+
+del _django

@@ -1,0 +1,112 @@
+"""The messages of ``manage.py check`` about a backend, and about the schema with ``--database``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core import checks
+from django.db import connections
+
+from offpath.contrib.django.database import MODES, dialect_of
+from offpath.contrib.schema_steps import known_steps
+from offpath.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from offpath.contrib.django.table import TaskTable
+
+
+def messages(alias: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
+    """The faults of one backend of ``TASKS``, told without a look at a database."""
+    place = f'TASKS["{alias}"]'
+    if table.mode not in MODES:
+        yield checks.Error(
+            f'{place}: OPTIONS["enqueue"] is one of {", ".join(MODES)}', id="offpath.E003"
+        )
+    if table.own_database:
+        yield from _of_database(place, table)
+    elif table.mode == "transaction":
+        yield checks.Error(
+            f"{place}: jobs at a url of their own cannot share a transaction of Django's",
+            hint='Set OPTIONS["enqueue"] to "on_commit" or "now", or name a database.',
+            id="offpath.E002",
+        )
+    if table.mode == "on_commit":
+        yield checks.Warning(
+            f"{place}: a process that dies after its commit loses the job",
+            hint="With the jobs in the same database as your rows, nothing is lost.",
+            id="offpath.W002",
+        )
+    yield from _of_async_tasks(place, table)
+
+
+def _of_database(place: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
+    alias = table.database
+    if alias not in connections.databases:
+        yield checks.Error(f"{place}: DATABASES has no {alias!r}", id="offpath.E001")
+        return
+    try:
+        dialect = dialect_of(alias)
+    except ConfigurationError as error:
+        yield checks.Error(f"{place}: {error}", id="offpath.E001")
+        return
+    options = connections[alias].settings_dict.get("OPTIONS") or {}
+    if dialect == "sqlite" and options.get("transaction_mode") != "IMMEDIATE":
+        yield checks.Warning(
+            f"{place}: a transaction of SQLite that has read cannot always write afterwards",
+            hint=f'Set "transaction_mode": "IMMEDIATE" in OPTIONS of DATABASES["{alias}"].',
+            id="offpath.W003",
+        )
+
+
+def _of_async_tasks(place: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
+    kept = table.own_database and table.database in connections.databases
+    age = connections[table.database].settings_dict.get("CONN_MAX_AGE") if kept else 0
+    if age != 0 and any(iscoroutinefunction(one.func) for one in table.tasks.values()):
+        yield checks.Warning(
+            f"{place}: async tasks share one thread for the ORM, whose connection is kept",
+            hint="Set CONN_MAX_AGE to 0, and use a pool where connecting is slow.",
+            id="offpath.W004",
+        )
+
+
+def worker_messages() -> Iterator[checks.CheckMessage]:
+    """The faults of a process that is to be a worker."""
+    if settings.DEBUG:
+        yield checks.Warning(
+            "DEBUG is on in a worker: errors show more than they should",
+            hint="Set DEBUG to False where the worker runs.",
+            id="offpath.W005",
+        )
+
+
+def check_schema(
+    app_configs: Any = None,  # noqa: ANN401, ARG001 - Django's
+    databases: Sequence[str] | None = None,
+    **_: object,
+) -> list[checks.CheckMessage]:
+    """Compare the steps that each of our databases has with those of this version."""
+    return [one for alias in databases or () for one in _of_schema(alias)]
+
+
+def _of_schema(alias: str) -> Iterator[checks.CheckMessage]:
+    from offpath.contrib.django.migration import ours
+
+    if not ours(alias):
+        return
+    dialect = dialect_of(alias)
+    table = "offpath_migration" if dialect == "sqlite" else "offpath.migration"
+    with connections[alias].cursor() as cursor:
+        try:
+            cursor.execute(f"select count(*) from {table}")  # noqa: S608 - one of two names
+            count = cursor.fetchone()[0]
+        except Exception:  # noqa: BLE001 - whatever the driver raises where there is no table
+            count = 0
+    if count < len(known_steps(dialect)):
+        yield checks.Warning(
+            f"the database {alias!r} has {count} of {len(known_steps(dialect))} schema steps",
+            hint="Run `manage.py migrate` or `manage.py offpath migrate`.",
+            id="offpath.W001",
+        )

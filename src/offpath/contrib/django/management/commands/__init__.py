@@ -1,0 +1,1 @@
+"""Commands of ``manage.py``: the worker, and our whole command line."""

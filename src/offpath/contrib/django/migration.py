@@ -1,0 +1,68 @@
+"""The operation of our Django migrations: our own schema steps, on Django's connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db.migrations.operations.base import Operation
+
+from offpath.contrib.django.database import alias_of, dialect_of
+from offpath.contrib.schema_steps import run_steps
+
+_BACKENDS = frozenset(
+    {
+        "offpath.contrib.django.OffpathBackend",
+        "offpath.contrib.django.backend.OffpathBackend",
+    }
+)
+
+
+class SchemaSteps(Operation):  # type: ignore[misc] # Django ships no types
+    """Our schema steps up to a number, for each kind of database; all that there are without one.
+
+    A step that ``offpath migrate`` ran already is not run again, and the other way round.
+    """
+
+    reversible = False
+    reduces_to_sql = False
+    atomic = True
+
+    def __init__(self, postgres: int | None = None, sqlite: int | None = None) -> None:
+        self.postgres = postgres
+        self.sqlite = sqlite
+
+    def state_forwards(self, app_label: str, state: Any) -> None:  # noqa: ANN401 - Django's
+        """Change nothing: these tables have no models."""
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: Any,  # noqa: ANN401 - Django's
+        from_state: Any,  # noqa: ANN401, ARG002 - as above
+        to_state: Any,  # noqa: ANN401, ARG002 - as above
+    ) -> None:
+        """Run what is pending, where our jobs are."""
+        from django.db import router
+
+        connection = schema_editor.connection
+        if not ours(connection.alias) or not router.allow_migrate(connection.alias, app_label):
+            return
+        dialect = dialect_of(connection.alias)
+        run_steps(connection, dialect, self.postgres if dialect == "postgres" else self.sqlite)
+
+    def database_backwards(self, *_: object) -> None:
+        """Refuse: what was done to jobs that exist cannot be undone."""
+        raise NotImplementedError("the steps of offpath's schema have no way back")
+
+    def describe(self) -> str:
+        """A line for ``migrate --plan``."""
+        numbers = f"{self.postgres or 'all'} on Postgres, {self.sqlite or 'all'} on SQLite"
+        return f"the steps of offpath's schema: {numbers}"
+
+
+def ours(alias: str) -> bool:
+    """True if a backend of ``TASKS`` keeps its jobs in this database."""
+    backends = getattr(settings, "TASKS", {}).values()
+    mine = [one.get("OPTIONS") or {} for one in backends if one.get("BACKEND") in _BACKENDS]
+    return any(alias_of(options) == alias for options in mine if "url" not in options)

@@ -1,0 +1,1 @@
+"""Our schema as migrations of Django."""

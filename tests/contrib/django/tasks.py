@@ -1,0 +1,88 @@
+"""Tasks of a project: defined at module level, as Django wants them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from django.db import connections, transaction
+from django.utils import translation
+
+from offpath import Abort, Snooze
+from offpath.contrib.django import task
+from offpath.contrib.django.names import plain_decorator
+
+SEEN: list[Any] = []
+"""What tasks tell the test."""
+
+
+@plain_decorator
+def double(n: int) -> int:
+    return 2 * n
+
+
+@plain_decorator(priority=3, queue_name="mail")
+def describe(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    return {"args": list(args), "kwargs": kwargs}
+
+
+@plain_decorator
+async def double_later(n: int) -> int:
+    return 2 * n
+
+
+@plain_decorator(takes_context=True)
+def attempt(context: Any, fail: int = 0) -> int:
+    SEEN.append((context.attempt, context.task_result.id, context.task_result.status.value))
+    if context.attempt <= fail:
+        raise LookupError(f"run {context.attempt} fails")
+    return int(context.attempt)
+
+
+@plain_decorator(takes_context=True)
+async def attempt_later(context: Any) -> int:
+    return int(context.attempt)
+
+
+@plain_decorator
+def give_up() -> None:
+    raise Abort("no use")
+
+
+@plain_decorator
+def unwritable() -> Any:
+    return {1, 2}
+
+
+@plain_decorator
+def note(alias: str, text: str, *, fail: bool = False) -> bool:
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        cursor.execute("insert into note (text) values (%s)", [text])
+        if fail:
+            raise LookupError
+    translation.activate("de")
+    SEEN.append((threading.current_thread().name, id(connections[alias].connection)))
+    return bool(connections[alias].connection)
+
+
+@plain_decorator
+def follow(backend: str, n: int) -> str:
+    return str(double.using(backend=backend).enqueue(n).id)
+
+
+@plain_decorator
+def language() -> str | None:
+    found: str | None = translation.get_language()
+    return found
+
+
+@task(retry=5, timeout=30, tags=["slow"])
+def with_our_options() -> None: ...
+
+
+@plain_decorator
+def snooze_once() -> str:
+    SEEN.append("ran")
+    if SEEN.count("ran") == 1:
+        raise Snooze(0)
+    return "done"
