@@ -12,10 +12,8 @@ from tools import house
 SHARED = {
     "Command": "the name that Django wants of each command of manage.py",
     "Duplicate": "public in offpath.events and in offpath.economy: done before",
-    "LedgerMoment": "one facet of the store, on each backend",
     "Migration": "an applied step of the schema, and the name that Django wants of each of its own",
     "Offer": "public in offpath.economy, and what a worker's public `accept` is given",
-    "Part": "the base of a backend's facets, on each backend",
     "Rate": "public in offpath, of starts, and in offpath.economy, of dollars",
     "Rejected": "public in offpath.events and in offpath.economy: refused",
     "Session": "public in offpath.web.auth, of a login, and a connection of SQLite",

@@ -14,12 +14,12 @@ from offpath.model.action import (
     ActionState,
     NewAction,
 )
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 
 _RUNNING = ActionState.RUNNING
 
 
-class MemoryActions(Part):
+class MemoryActions(MemoryPart):
     """An :class:`~offpath.store.actions.ActionStore`. No method waits, so each is one step."""
 
     async def put_action(self, action: NewAction) -> ActionRecord:

@@ -9,12 +9,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from offpath.model.declaration import KEEP, LIVE, Declaration
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 
 _MOST: Final = 10_000
 
 
-class MemoryDeclarations(Part):
+class MemoryDeclarations(MemoryPart):
     """A :class:`~offpath.store.declarations.DeclarationStore`. No method waits."""
 
     async def declare(self, kind: str, definitions: Mapping[str, str]) -> frozenset[str]:

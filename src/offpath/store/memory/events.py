@@ -34,11 +34,11 @@ from offpath.model.route import (
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
 from offpath.store.memory import endpoints, log, messages, redrive, routers
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 from offpath.store.sql import Row
 
 
-class MemoryEvents(Part):
+class MemoryEvents(MemoryPart):
     """The part of the memory store that is an :class:`~offpath.store.events.EventStore`."""
 
     # -- messages --------------------------------------------------------------------------

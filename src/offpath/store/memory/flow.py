@@ -10,13 +10,13 @@ from offpath.model.limit import Admitted, LimitRecord, QueueRecord
 from offpath.store.memory import limits, pauses
 from offpath.store.memory.enqueue import NewJobs
 from offpath.store.memory.instants import maybe_later
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.records import handed_out, leased
 from offpath.store.memory.tables import Tables
 from offpath.store.refusals import not_registered, refuse_waiting
 
 
-class MemoryFlow(Part):
+class MemoryFlow(MemoryPart):
     """Limits, pauses and inline starts. No method waits."""
 
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:

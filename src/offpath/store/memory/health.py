@@ -15,13 +15,13 @@ from offpath.model.job import JobState
 from offpath.model.limit import LimitHolder
 from offpath.model.message import Box
 from offpath.model.route import RouterLag
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.routers import oldest_unpassed
 
 _MOST_FINDINGS: Final = 1000
 
 
-class MemoryHealth(Part):
+class MemoryHealth(MemoryPart):
     """A :class:`~offpath.store.health.HealthStore`. No method waits, so each is one step."""
 
     async def deaths(self, *, since: datetime | None = None, limit: int = 10_000) -> list[Deaths]:
@@ -75,7 +75,7 @@ class MemoryHealth(Part):
                 yield Whose.ROUTER, letter.router, letter.created_at
 
 
-class MemoryFindings(Part):
+class MemoryFindings(MemoryPart):
     """A :class:`~offpath.store.health.FindingStore`. No method waits, so each is one step."""
 
     async def findings(self) -> list[FindingRecord]:

@@ -11,13 +11,13 @@ from offpath.store.ledger import LedgerReads
 from offpath.store.memory import ledger_upkeep
 from offpath.store.memory.instants import milliseconds
 from offpath.store.memory.ledger_book import book_for
-from offpath.store.memory.ledger_reads import LedgerMoment, LedgerReading
+from offpath.store.memory.ledger_reads import LedgerReading, MemoryLedgerMoment
 from offpath.store.memory.ledger_rows import Ledger, View
 from offpath.store.memory.mailbox import MailPlan
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 
 
-class MemoryLedger(Part, LedgerReading):
+class MemoryLedger(MemoryPart, LedgerReading):
     """A :class:`~offpath.store.ledger.LedgerStore`. No method waits, so each is one step."""
 
     def _ledger(self) -> Ledger:
@@ -66,6 +66,6 @@ class MemoryLedger(Part, LedgerReading):
         """The ledger as it is now: copied when, and only if, it changes before the end."""
         view = View(self._tables.ledger)
         try:
-            yield LedgerMoment(view)
+            yield MemoryLedgerMoment(view)
         finally:
             view.close()

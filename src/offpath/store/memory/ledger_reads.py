@@ -183,7 +183,7 @@ class LedgerReading:
         return list(islice(moved, max(limit, 0)))
 
 
-class LedgerMoment(LedgerReading):
+class MemoryLedgerMoment(LedgerReading):
     """The ledger at one moment, whatever is posted meanwhile."""
 
     def __init__(self, view: View) -> None:

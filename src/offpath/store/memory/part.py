@@ -7,7 +7,7 @@ from offpath.store.hints import Hint, Hints
 from offpath.store.memory.tables import Tables
 
 
-class Part:
+class MemoryPart:
     """A part of the store; the store sets what is named here, and has all parts."""
 
     _clock: Clock

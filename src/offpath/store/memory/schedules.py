@@ -18,13 +18,13 @@ from offpath.model.schedule import (
 )
 from offpath.store import schedule_rules as rules
 from offpath.store.memory import effects as doors
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.tables import Tables
 
 _LISTED = 10_000
 
 
-class MemorySchedules(Part):
+class MemorySchedules(MemoryPart):
     """The part of the memory store that keeps schedules. No method waits."""
 
     async def put_schedule(self, schedule: Schedule, *, next_at: datetime | None) -> ScheduleRecord:

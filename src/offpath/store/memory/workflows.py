@@ -13,10 +13,10 @@ from offpath.model.wait import NewSignal, Undoing
 from offpath.store.hints import Hint
 from offpath.store.memory import gates, groups, jobs, signals, steps
 from offpath.store.memory.effects import compensate
-from offpath.store.memory.part import Part
+from offpath.store.memory.part import MemoryPart
 
 
-class MemoryWorkflows(Part):
+class MemoryWorkflows(MemoryPart):
     """Groups, gates, steps and waits. No method waits."""
 
     # -- groups ----------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from offpath.store.postgres import deliveries
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.isolation import settle_apart
 from offpath.store.postgres.log import Horizon, LogLook, SharedLook, look_steps
-from offpath.store.postgres.part import Part
+from offpath.store.postgres.part import PostgresPart
 from offpath.store.programs import events as log
 from offpath.store.programs import routers
 from offpath.store.programs.dialect import WRITES, How, Runner, embed, one
@@ -38,7 +38,7 @@ NOW_PATIENCE: Final = 5.0
 FACTS_PATIENCE: Final = 1.0
 
 
-class EventTables(Part):
+class EventTables(PostgresPart):
     """Messages, log, routers and endpoints on Postgres; each method is one transaction."""
 
     runner: Runner

@@ -16,7 +16,7 @@ from offpath.store.hints import Hint
 from offpath.store.postgres import limits
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.handouts import ANNOUNCE, JOB, job_of
-from offpath.store.postgres.part import Part
+from offpath.store.postgres.part import PostgresPart
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Steps, ask, embed
 from offpath.store.refusals import not_registered, refuse_waiting
@@ -60,7 +60,7 @@ class AdmissionTurns:
         self._one_at_a_time.release()
 
 
-class FlowTables(Part):
+class FlowTables(PostgresPart):
     """Limits, pauses and inline starts on Postgres; each method is one transaction."""
 
     _passes: AdmissionTurns

@@ -11,7 +11,7 @@ from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerReads
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.ledger_post import KnownAccounts, post_steps
-from offpath.store.postgres.part import Part
+from offpath.store.postgres.part import PostgresPart
 from offpath.store.postgres.session import Snapshot
 from offpath.store.programs.dialect import Dialect, How, Steps
 from offpath.store.programs.store import SqlLedgerReads
@@ -20,7 +20,7 @@ from offpath.store.sql import Catalogue
 T = TypeVar("T")
 
 
-class LedgerMoment(SqlLedgerReads):
+class PostgresLedgerMoment(SqlLedgerReads):
     """The ledger at one moment, whatever is posted meanwhile."""
 
     def __init__(self, snapshot: Snapshot, sql: Catalogue) -> None:
@@ -51,7 +51,7 @@ class _MomentRunner:
             return answer
 
 
-class LedgerTables(Part):
+class LedgerTables(PostgresPart):
     """Accounts, postings, side rows and checkpoints on Postgres."""
 
     _accounts: KnownAccounts
@@ -72,4 +72,4 @@ class LedgerTables(Part):
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
         """The ledger as it is now, on a connection that is held until the end."""
         async with self._database.snapshot() as snapshot:
-            yield LedgerMoment(snapshot, self._sql)
+            yield PostgresLedgerMoment(snapshot, self._sql)

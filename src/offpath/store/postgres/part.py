@@ -16,7 +16,7 @@ from offpath.store.programs.dialect import Announced
 from offpath.store.sql import Catalogue
 
 
-class Part:
+class PostgresPart:
     """A part of the store; the store sets what is named here, and has all parts."""
 
     _database: Database

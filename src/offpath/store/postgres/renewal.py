@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.faults import translated
-from offpath.store.postgres.part import Part
+from offpath.store.postgres.part import PostgresPart
 from offpath.store.programs import workers
 from offpath.store.sql import Query
 
@@ -108,7 +108,7 @@ class RenewalConnections:
                 return
 
 
-class Vouching(Part):
+class Vouching(PostgresPart):
     """Renews the leases of workers whose event loops are blocked."""
 
     _address: Address

@@ -11,14 +11,14 @@ from datetime import datetime
 
 from offpath.model.changes import ChangedJob
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.part import Part
+from offpath.store.postgres.part import PostgresPart
 from offpath.store.postgres.steps import ids_json, to_json
 from offpath.store.programs import waits
 from offpath.store.programs.dialect import WRITES, Runner, Send, Steps, ask
 from offpath.store.sql import Catalogue
 
 
-class WorkflowTables(Part):
+class WorkflowTables(PostgresPart):
     """The repair of waits, which on Postgres has a second transaction."""
 
     runner: Runner

@@ -21,10 +21,10 @@ from offpath.store.programs.dialect import READS, Queries, Runner, transition
 from offpath.store.sqlite import deliveries
 from offpath.store.sqlite.dialect import SqliteDialect
 from offpath.store.sqlite.enqueue import on_file
-from offpath.store.sqlite.part import Part
+from offpath.store.sqlite.part import SqlitePart
 
 
-class SqliteEvents(Part):
+class SqliteEvents(SqlitePart):
     """The part of the store that implements :class:`~offpath.store.events.EventStore`."""
 
     runner: Runner

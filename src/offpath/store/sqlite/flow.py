@@ -15,11 +15,11 @@ from offpath.store.refusals import not_registered, refuse_waiting
 from offpath.store.sqlite import limits
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.instants import later
-from offpath.store.sqlite.part import Part
+from offpath.store.sqlite.part import SqlitePart
 from offpath.store.sqlite.session import SQL, Session
 
 
-class Flowing(Part):
+class Flowing(SqlitePart):
     """Limits, pauses and inline starts."""
 
     _admitting: limits.Admitting

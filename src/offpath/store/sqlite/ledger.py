@@ -15,13 +15,13 @@ from offpath.store.programs.dialect import Dialect, How, Steps
 from offpath.store.programs.store import SqlLedgerReads
 from offpath.store.sqlite.dialect import SqliteDialect
 from offpath.store.sqlite.ledger_post import post_steps
-from offpath.store.sqlite.part import Part
+from offpath.store.sqlite.part import SqlitePart
 from offpath.store.sqlite.session import SQL, Session
 
 T = TypeVar("T")
 
 
-class SqliteLedger(Part):
+class SqliteLedger(SqlitePart):
     """Accounts, postings, side rows and checkpoints on SQLite."""
 
     def _connect_reader(self) -> Session:
@@ -43,7 +43,7 @@ class SqliteLedger(Part):
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
         """Reads of one moment, on a connection of their own."""
-        moment = LedgerMoment(await self._block(self._connect_reader), self._block)
+        moment = SqliteLedgerMoment(await self._block(self._connect_reader), self._block)
         try:
             await moment.runner.begin()
             yield moment
@@ -51,7 +51,7 @@ class SqliteLedger(Part):
             await moment.runner.close()
 
 
-class LedgerMoment(SqlLedgerReads):
+class SqliteLedgerMoment(SqlLedgerReads):
     """The ledger at one moment, whatever is posted meanwhile."""
 
     def __init__(self, session: Session, block: Callable[[Callable[[], Any]], Any]) -> None:

@@ -20,7 +20,7 @@ from offpath.store.sqlite.writer import Shared, Writer
 T = TypeVar("T")
 
 
-class Part:
+class SqlitePart:
     """A part of the store; the store sets what is named here, and has all parts."""
 
     path: Path
