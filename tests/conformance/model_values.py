@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -63,7 +63,7 @@ scopes = st.sampled_from(
 )
 claims = st.builds(
     UniqueClaim,
-    key=st.sampled_from(["k", "k", "l"]),
+    key=st.sampled_from(["k", "k", "k", "l", "l", "m"]),
     policy=st.sampled_from(UniquePolicy),
     states=scopes,
     period=st.sampled_from([None, None, 10.0]),
@@ -109,6 +109,10 @@ unique_jobs = st.fixed_dictionaries(
     optional={"deadline_in": st.just(60.0), "group_id": places},
 )
 """Few in kind, so that they meet the holders of their keys."""
+uniques = st.lists(unique_jobs, min_size=1, max_size=4)
+"""Several keys in one call, and one key several times."""
+ttls = st.sampled_from([None, 10.0, 10.0])
+"""Seconds for which a name is claimed."""
 
 failures = st.builds(
     failure, st.sampled_from(["no", "nope"]), type=st.sampled_from(["E", "F"]), at=st.just(None)
@@ -188,3 +192,8 @@ def _as_groups(answers: Sequence[Any], names: list[str], groups: list[str]) -> A
 
 def _without_text(failed: Failure) -> Failure:
     return replace(failed, message="") if failed.kind == "worker_lost" else failed
+
+
+def open_groups(records: Mapping[str, JobRecord]) -> set[str]:
+    """The groups that have a job which has not ended."""
+    return {job.group_id for job in records.values() if not job.state.terminal}

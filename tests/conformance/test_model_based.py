@@ -51,12 +51,14 @@ from tests.conformance.model_values import (
     keeps,
     leases,
     new_jobs,
+    open_groups,
     outcomes,
     places,
     plain_fields,
     some_places,
     told,
-    unique_jobs,
+    ttls,
+    uniques,
     workers,
 )
 from tests.unit.store.memory.audit import audit
@@ -167,15 +169,16 @@ class Machine(RuleBasedStateMachine):
         effects = Effects(jobs=self._jobs(drawn))
         self._both(lambda store: store.commit(effects))
 
-    @rule(fields=unique_jobs)
-    def enqueue_unique(self, fields: dict[str, Any]) -> None:
-        effects = Effects(jobs=(self._job(fields),))
+    @rule(drawn=uniques)
+    def enqueue_unique(self, drawn: list[dict[str, Any]]) -> None:
+        """Several keys in one call, and one key several times."""
+        effects = Effects(jobs=self._jobs(drawn))
         self._both(lambda store: store.commit(effects))
 
     @precondition(lambda self: self._held)
-    @rule(at=st.integers(0, 9), outcome=st.sampled_from([Succeeded(), Snoozed()]), new=unique_jobs)
-    def settle_with_unique(self, at: int, outcome: Outcome, new: dict[str, Any]) -> None:
-        effects = Effects(jobs=(self._job(new),))
+    @rule(at=st.integers(0, 9), outcome=st.sampled_from([Succeeded(), Snoozed()]), drawn=uniques)
+    def settle_with_unique(self, at: int, outcome: Outcome, drawn: list[dict[str, Any]]) -> None:
+        effects = Effects(jobs=self._jobs(drawn))
         self._settle([Settlement(job=self._pick(at), outcome=outcome, effects=effects)])
 
     # -- rules: the rhythm ---------------------------------------------------------------------
@@ -363,12 +366,11 @@ class Machine(RuleBasedStateMachine):
     def deregister(self, worker: str) -> None:
         self._both(lambda store: store.deregister(worker))
 
-    @rule(
-        key=st.sampled_from(["one", "two"]), holder=workers, ttl=st.sampled_from([None, 10.0, 10.0])
-    )
-    def claim(self, key: str, holder: str, ttl: float | None) -> None:
+    @rule(key=st.sampled_from("ab"), holder=workers, ttl=ttls, renew=st.booleans())
+    def claim(self, key: str, holder: str, ttl: float | None, *, renew: bool) -> None:
         # names are claimed for good: the next example needs others
-        self._both(lambda store: store.claim(f"{id(self)}:{key}", holder, ttl=ttl))
+        name = f"{id(self)}:{key}"
+        self._both(lambda store: store.claim(name, holder, ttl=ttl, renew=renew))
 
     # -- rules: reading ------------------------------------------------------------------------
 
@@ -410,7 +412,7 @@ class Machine(RuleBasedStateMachine):
         yield done
         after = self._records()
         groups = [(after.get(each) or known[each]).group_id for each in done]
-        closed = _open_groups(known) - _open_groups(after)
+        closed = open_groups(known) - open_groups(after)
         assert sorted(groups) == sorted(closed - self._told)
         self._told |= closed
 
@@ -438,10 +440,6 @@ class Machine(RuleBasedStateMachine):
         self.prune()
         assert self._both(lambda store: store.workers()) == []
         self._place.clean = True
-
-
-def _open_groups(records: dict[str, JobRecord]) -> set[str]:
-    return {job.group_id for job in records.values() if not job.state.terminal}
 
 
 def _request(worker: str, limit: int) -> LeaseRequest:
@@ -479,7 +477,8 @@ if "OFFPATH_TEST_SHRINK" in os.environ:  # takes minutes, so only on demand
     PHASES.append(Phase.shrink)
 
 
-@pytest.mark.timeout(600)
+# in proportion to the work: an alarm is raised wherever the loop is, in a task of a store too
+@pytest.mark.timeout(300 + 15 * EXAMPLES)
 def test_both_stores_answer_alike(backend: Backend, clock: ManualClock) -> None:
     place = Place(backend, clock)
     with asyncio.Runner() as runner:
