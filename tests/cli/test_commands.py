@@ -33,6 +33,21 @@ def work_off(processes: Processes, url: str, *jobs: tuple[str, ...]) -> list[str
     return outputs
 
 
+def test_headers_are_kept_and_shown_without_secrets(run: Run, migrated: str) -> None:
+    given = ("--header", "tenant=acme", "--header", "api_key=hunter2")
+    told = run("enqueue", "add", "a=1", "b=2", *given, "--url", migrated, "--json")
+    job = document(told)["id"]
+    shown = document(run("jobs", "show", job, "--url", migrated, "--json"))
+    assert shown["headers"] == {"tenant": "acme", "api_key": "***"}
+    assert "hunter2" not in run("jobs", "show", job, "--url", migrated).stdout
+
+
+@pytest.mark.parametrize("header", ["tenant", "=acme", "Tenant=acme"])
+def test_a_header_that_is_none_is_refused(run: Run, migrated: str, header: str) -> None:
+    told = run("enqueue", "add", "a=1", "b=2", "--header", header, "--url", migrated)
+    assert told.exit_code == 2
+
+
 def test_jobs_are_listed_shown_cancelled_and_retried(run: Run, migrated: str) -> None:
     first = enqueue(run, migrated, "add", "a=1", "b=2", "--queue", "mail", "--tag", "x")
     second = enqueue(run, migrated, "add", "--input", '{"a": 1, "password": "marker"}')
