@@ -9,22 +9,12 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from offpath.app import App
 from offpath.cli.selection import Selection
 from offpath.cli.values import Changed
 from offpath.errors import OffpathError
-from offpath.model.action import (
-    LONGEST_NAME,
-    MOST_IDS,
-    ActionProgress,
-    ActionRecord,
-    ActionState,
-    NewAction,
-)
-from offpath.model.redact import redact_text
-from offpath.runtime.ids import new_id
+from offpath.model.action import LONGEST_NAME, MOST_IDS
+from offpath.operating.actions import Asker, begin, end
 
 T = TypeVar("T")
 Command = Callable[..., Awaitable[T]]
@@ -32,8 +22,6 @@ About = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """The target of an action, from the options that its command was given."""
 
 ACTOR: Final = "OFFPATH_ACTOR"
-_LEASE: Final = 600.0
-"""Seconds for which a command holds its action: whoever carries on others' leaves it alone."""
 _WHERE: Final = {"tags": "tag", "group_id": "group"}
 
 
@@ -72,13 +60,14 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         @functools.wraps(command)
         async def run(app: App, /, **given: Any) -> T:  # noqa: ANN401 - whatever the command takes
             chosen = {name: given[name] for name in options if given.get(name) is not None}
-            record = await _noted(app, verb, about(given), chosen)
+            by = Asker(name=actor(), via="cli")
+            record = await begin(app, verb, by, about(given), chosen)
             try:
                 value = await command(app, **given)
             except OffpathError as error:
-                await _ended(app, record, ActionState.FAILED, 0, 0, redact_text(str(error)))
+                await end(app, record, error=error)
                 raise
-            await _ended(app, record, ActionState.DONE, *_counted(value))
+            await end(app, record, *_counted(value))
             return value
 
         return run
@@ -86,48 +75,5 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
     return wrap
 
 
-async def _noted(
-    app: App, verb: str, target: Mapping[str, Any], options: Mapping[str, Any]
-) -> ActionRecord:
-    return await app.store().put_action(
-        NewAction(
-            id=new_id(),
-            actor=actor(),
-            via="cli",
-            verb=verb,
-            target=_json(target),
-            options=_json(options),
-            holder=f"cli/{new_id()}",
-            lease=_LEASE,
-        )
-    )
-
-
-async def _ended(
-    app: App,
-    record: ActionRecord,
-    state: ActionState,
-    changed: int,
-    unchanged: int,
-    error: str | None = None,
-) -> None:
-    await app.store().step_action(
-        ActionProgress(
-            id=record.id,
-            holder=record.holder,
-            lease=_LEASE,
-            state=state,
-            changed=changed,
-            unchanged=unchanged,
-            reasons={"unchanged": unchanged} if unchanged else {},
-            error=error,
-        )
-    )
-
-
 def _counted(value: object) -> tuple[int, int]:
     return (len(value.rows), len(value.left)) if isinstance(value, Changed) else (1, 0)
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()

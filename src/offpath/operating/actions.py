@@ -7,7 +7,8 @@ So whoever reads the row knows what was begun, and a step that is repeated chang
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -45,6 +46,8 @@ from offpath.runtime.ids import new_id, parse_id
 
 LEASE: Final = 30.0
 """Seconds for which an action is held between two of its steps."""
+AT_ONE_GO: Final = 600.0
+"""The same for one that is done at one go: whoever carries on others' leaves it alone."""
 
 
 class Asker(Struct, frozen=True, kw_only=True):
@@ -200,6 +203,50 @@ def _after(record: ActionRecord, stepped: Stepped) -> ActionProgress:
         unchanged=record.unchanged + sum(stepped.left.values()),
         reasons=dict(Counter(record.reasons) + Counter(stepped.left)),
     )
+
+
+async def begin(
+    app: App, verb: str, by: Asker, target: Mapping[str, Any], options: Mapping[str, Any]
+) -> ActionRecord:
+    """Note an action that its caller carries out at one go, before it does; see :func:`end`."""
+    return await app.store().put_action(
+        NewAction(
+            id=new_id(),
+            actor=by.name,
+            via=by.via,
+            verb=verb,
+            target=_json(target),
+            options=_json(options),
+            holder=f"{by.via}/{new_id()}",
+            lease=AT_ONE_GO,
+        )
+    )
+
+
+async def end(
+    app: App,
+    record: ActionRecord,
+    changed: int = 0,
+    unchanged: int = 0,
+    error: OffpathError | None = None,
+) -> None:
+    """Note how an action went that :func:`begin` has noted."""
+    await app.store().step_action(
+        ActionProgress(
+            id=record.id,
+            holder=record.holder,
+            lease=AT_ONE_GO,
+            state=ActionState.DONE if error is None else ActionState.FAILED,
+            changed=changed,
+            unchanged=unchanged,
+            reasons={"unchanged": unchanged} if unchanged else {},
+            error=None if error is None else redact_text(str(error)),
+        )
+    )
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
 
 
 async def carry_on(app: App, via: str) -> ActionRecord | None:
