@@ -220,6 +220,18 @@ async def test_rows_of_random_wrong_values_in_every_table_stop_nobody(
         await asyncio.wait_for(everything_works(app), 60)
 
 
+async def test_a_gate_of_no_known_state_with_jobs_to_move_stops_no_other(
+    app: offpath.App, backend: Backend
+) -> None:
+    """Two wrong values in one row, found by the random ones: Postgres marks such gates."""
+    if backend.name != "postgres":
+        return
+    await populate(app)
+    with lifted(backend, ["offpath.job_gate"]):
+        backend.execute_all(["update offpath.job_gate set state = 'foreign', behind = true"])
+        await asyncio.wait_for(everything_works(app), 60)
+
+
 def name_of(backend: Backend, table: str) -> str:
     """The name of a table in this backend."""
     if backend.name == "postgres":

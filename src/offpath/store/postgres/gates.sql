@@ -331,10 +331,11 @@ where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
     and not exists (select from offpath.job j where j.gated_by = g.id)
 
 -- name: behind_gates
--- Gates that are decided and of which not all jobs were moved.
+-- Gates that are decided and of which not all jobs were moved. One of another state, written by hand,
+-- is left alone.
 select g.id::text, g.state
 from offpath.job_gate g
-where g.behind
+where g.behind and g.state in ('fired', 'unsatisfiable', 'timed_out')
 order by g.id
 limit :limit::int
 for update skip locked
