@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from tests.contrib.processes import Processes, posted, write_files
@@ -39,9 +38,6 @@ async def test_every_order_has_its_receipt_whatever_was_restarted(
     own_postgres: PostgresCluster, tmp_path: Path
 ) -> None:
     write_files("django.md", tmp_path)
-    with psycopg.connect(own_postgres.url, autocommit=True) as connection:
-        connection.execute("alter system set max_connections = 100")
-    own_postgres.restart()
     url, port = own_postgres.url, free_port()
     run = Processes(tmp_path, {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "settings"})
     try:
