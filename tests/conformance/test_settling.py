@@ -141,7 +141,7 @@ async def test_death_has_its_reason_and_last_failure(
 ) -> None:
     job = await start(store)
     clock.advance(3)
-    what = failure("no", traceback="File x", attempt=1, kind="aborted", type="pkg.Bad")
+    what = failure("no", traceback="File x", attempt=1, kind="aborted", type="Bad", module="pkg")
 
     answer = await end(store, job, Dead(reason=reason, failure=what))
 

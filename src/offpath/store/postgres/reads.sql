@@ -11,7 +11,8 @@ select
         select json_agg(
             json_build_object(
                 'kind', f.kind, 'type', f.type, 'message', f.message,
-                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at
+                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
+                'module', f.module
             )
             order by f.delivery
         )::text
@@ -49,7 +50,8 @@ select
         select json_agg(
             json_build_object(
                 'kind', f.kind, 'type', f.type, 'message', f.message,
-                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at
+                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
+                'module', f.module
             )
             order by f.delivery
         )::text
@@ -109,7 +111,8 @@ select
         select json_agg(
             json_build_object(
                 'kind', f.kind, 'type', f.type, 'message', f.message,
-                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at
+                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
+                'module', f.module
             )
             order by f.delivery
         )::text

@@ -154,13 +154,15 @@ settled as (
             and not j.unique_states @> '"queued"')::int as frees
 ),
 failed as (
-    insert into offpath.failure (job, delivery, attempt, at, kind, type, message, traceback)
+    insert into offpath.failure (
+        job, delivery, attempt, at, kind, type, message, traceback, module
+    )
     select
         s.id, s.deliveries,
         coalesce((s.failure ->> 'attempt')::bigint, 1),
         coalesce((s.failure ->> 'at')::timestamptz, (select clock.now from clock)),
         s.failure ->> 'kind', s.failure ->> 'type', s.failure ->> 'message',
-        s.failure ->> 'traceback'
+        s.failure ->> 'traceback', s.failure ->> 'module'
     from settled s
     where s.failure is not null
     on conflict (job, delivery) do nothing

@@ -59,7 +59,10 @@ _SHAPES = (
 )
 
 
-_LATER = "alter table offpath.job add column headers text"
+_LATER = """
+    alter table offpath.job add column headers text;
+    alter table offpath.failure add column module text
+"""
 """What later steps bring, and statements of today name."""
 
 
