@@ -7,6 +7,7 @@ table by table. Then the call is repeated: its effect must be there once, as if 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -251,10 +252,6 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-_PIECEWISE = "settle with poison"
-"""Parts of such a batch may be committed apart: each settlement is whole, the batch need not be."""
-
-
 # -- the experiment --------------------------------------------------------------------------------
 
 
@@ -266,10 +263,22 @@ async def _each_settlement_is_whole(store: Store) -> None:
         assert (uid(100 + n) in states) is succeeded
 
 
+async def _due_jobs_are_ready_and_all_or_none_leased(store: Store) -> None:
+    """Jobs that are due are made ready first, whoever takes them."""
+    states = Counter((await store.states([uid(n) for n in range(1, 7)])).values())
+    assert states in ({JobState.QUEUED: 6}, {JobState.RUNNING: 6})
+
+
+PIECEWISE = {
+    "settle with poison": _each_settlement_is_whole,
+    "lease": _due_jobs_are_ready_and_all_or_none_leased,
+}
+"""Parts of these may be committed apart: each part is whole, the call need not be."""
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_a_cut_at_any_statement_leaves_before_or_after(bench: Bench, name: str) -> None:
-    whole = _each_settlement_is_whole if name == _PIECEWISE else None
-    await cut_everywhere(bench, SCENARIOS[name], piecewise=whole)
+    await cut_everywhere(bench, SCENARIOS[name], piecewise=PIECEWISE.get(name))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -58,7 +58,7 @@ class Recorder:
         cast("Any", store)._before_statement = self._note
 
     def _note(self, statement: str) -> None:
-        if self._method is not None and statement != "notify":
+        if self._method is not None:
             self.sent[self._method].append(statement)
 
     def _noting(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:

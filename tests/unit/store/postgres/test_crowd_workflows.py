@@ -195,7 +195,7 @@ async def test_waiting_at_a_gate_costs_no_row_and_no_statement(opened: Opened, a
     written = ask(rows)
     sent.clear()
     assert await store.expire_blocked(limit=100) == []
-    frame = {"begin", "commit", "notify"}  # of hints, too, which come when they come
+    frame = {"begin", "commit"}
     assert [name for name in sent if name not in frame] == [n for n in idle if n not in frame]
     assert len(idle) <= 16, idle
     assert ask(rows) == written
