@@ -7,6 +7,7 @@ worked out anew from the definition, and a group is done when no member of it is
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,7 @@ from tests.conformance.model_values import (
 from tests.unit.store.memory.audit import audit
 
 _ALL = JobFilter()
-_MANY = 1_000
+_MANY, _NUMBERS = 1_000, itertools.count()
 _REDRIVABLE = {JobState.DEAD, JobState.CANCELLED}
 
 
@@ -73,6 +74,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self, runner: asyncio.Runner, clock: ManualClock, place: Place) -> None:
         super().__init__()
+        self._number = next(_NUMBERS)
         self._runner = runner
         self._clock = clock
         self._oracle = MemoryStore(clock)
@@ -368,8 +370,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from("ab"), holder=workers, ttl=ttls, renew=st.booleans())
     def claim(self, key: str, holder: str, ttl: float | None, *, renew: bool) -> None:
-        # names are claimed for good: the next example needs others
-        name = f"{id(self)}:{key}"
+        name = f"{self._number}:{key}"  # claimed for good: each example needs its own
         self._both(lambda store: store.claim(name, holder, ttl=ttl, renew=renew))
 
     # -- rules: reading ------------------------------------------------------------------------
