@@ -38,11 +38,11 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
     """With webhooks."""
 
     def carried(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Those of ``headers`` that are carried on."""
+        """The part of ``headers`` that is carried on."""
         return _of(headers, self.carry)
 
     def sent(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Those of ``headers`` that leave the house: what HTTP has no form of stays here."""
+        """The part of ``headers`` that is sent to others: what HTTP has no form for is left out."""
         leaving = _of(headers, self.send)
         return {name: value for name, value in leaving.items() if _is_http(value)}
 

@@ -40,7 +40,7 @@ class KeptMovers:
         self._made_for: Store | None = None
 
     def all(self) -> dict[str, Moves]:
-        """Those that there are now, by name; what is new is made."""
+        """The ones that there are now, by name; a new one is made."""
         store, found = self._store(), self._found()
         if self._made_for is not store:
             self._made, self._made_for = {}, store

@@ -27,7 +27,7 @@ PASS_TIMEOUT = 600.0
 
 
 class DrivingTerms(Struct, frozen=True, kw_only=True):
-    """How workers drive a sweep of an economy."""
+    """The way in which workers drive a sweep of an economy."""
 
     name: str
     every: float | None = None

@@ -72,6 +72,6 @@ class Announcer:
         self._flush()
 
     def _give_up(self, error: NotSent) -> None:
-        """What was not sent is found by polling; the next notice tries again."""
+        """Forget what was not sent: others find it by polling, and the next notice tries again."""
         self._pending.clear()
         _log.debug("a wake-up was not sent (%s): others find it by polling", error)

@@ -113,7 +113,7 @@ class Place:
         await asyncio.gather(*self._carried_out)
 
     async def _carried(self, work: Read[object]) -> None:
-        """What is not done is carried on after its lease, here or elsewhere."""
+        """An action that is not done is carried on after its lease, here or elsewhere."""
         try:
             await self._asked(work)
         except OffpathError as error:
