@@ -3,7 +3,8 @@
 
 Needs Python 3.11 and nothing else: it makes ``.venv``, installs the locked dependencies, and
 starts a Postgres of its own, and the brokers when none run. ``python3 check.py lint types unit``
-runs only the steps named; ``python3 check.py --list`` names them. The exit code is 0 only when
+runs only the steps named; ``python3 check.py --list`` names them. ``python3 check.py matrix`` runs
+unit, conformance and frameworks on every supported Python instead. The exit code is 0 only when
 every step passed.
 """
 
@@ -29,6 +30,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obsc
 from tests.brokers import PACKAGES, Broker, find_broker, variable
 from tests.chromium import PACKAGE as BROWSER
 from tests.chromium import chromium
+from tests.matrix import PREFIX, environments
 from tests.pgbouncer import PACKAGE as POOLER
 from tests.pgbouncer import pgbouncer
 from tests.prometheus import PACKAGE, promtool
@@ -77,6 +79,9 @@ ON_NEWEST = (
     "pytest -q tests/contrib",
 )
 
+MATRIX = environments(ROOT / "pyproject.toml")
+"""The steps of ``check.py matrix``, which no plain run takes: every Python, oldest frameworks."""
+
 WAITS = "integration"
 """The step that mostly waits: for leases, for other processes, for servers that start."""
 BESIDE = ("types", "typing", NEWEST)
@@ -111,7 +116,11 @@ def commands(step: str) -> tuple[str, ...]:
     if step in STATIC:
         return STATIC[step]
     color = " --color=yes" if sys.stdout.isatty() else ""
-    suites_of = ON_NEWEST if step == NEWEST else (f"pytest -q tests/{step}",)
+    suites_of: tuple[str, ...] = (f"pytest -q tests/{step}",)
+    if step == NEWEST:
+        suites_of = ON_NEWEST
+    elif step in MATRIX:
+        suites_of = MATRIX[step].commands
     return tuple(f"{command} -n {WORKERS}{color}" for command in suites_of)
 
 
@@ -177,7 +186,9 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
     counts: dict[str, int] = {}
     if step == NEWEST and not prepared and not prepare_newest():
         return without_newest(began)
-    binaries = NEWEST_VENV / "bin" if step == NEWEST else BIN
+    if step in MATRIX and not prepare_matrix(step):
+        return Outcome(step, "CI" not in os.environ, time.monotonic() - began, {})
+    binaries = binaries_of(step)
     for command in commands(step):
         output.say(f"\n== {step}: {command}")
         code, text = stream([binaries / command.split()[0], *command.split()[1:]], output)
@@ -185,6 +196,13 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
         for word, number in ({} if step in STATIC else tally(text)).items():
             counts[word] = counts.get(word, 0) + number
     return Outcome(step, passed, time.monotonic() - began, counts)
+
+
+def binaries_of(step: str) -> Path:
+    """The folder of the commands that a step runs."""
+    if step in MATRIX:
+        return ROOT / MATRIX[step].folder / "bin"
+    return NEWEST_VENV / "bin" if step == NEWEST else BIN
 
 
 def tally(output: str) -> dict[str, int]:
@@ -237,7 +255,29 @@ def prepare_newest() -> bool:
     except NoPython as reason:
         say(f"check.py: {NEWEST} is skipped (and fails where CI is set): {reason}")
         return False
-    os.environ["UV_PROJECT_ENVIRONMENT"] = str(NEWEST_VENV)
+    return synced(NEWEST_VENV, python)
+
+
+def prepare_matrix(step: str) -> bool:
+    """Make the environment of a step of the matrix; False, and why, where it cannot be made."""
+    environment = MATRIX[step]
+    folder = ROOT / environment.folder
+    try:
+        python = environment.interpreter()
+    except NoPython as reason:
+        say(f"check.py: {step} is skipped (and fails where CI is set): {reason}")
+        return False
+    if not synced(folder, python):
+        return False
+    pip = ("pip", "install", "--quiet", "--python", str(folder / "bin" / "python"))
+    return not environment.pinned or attempt(
+        shutil.which("uv") or own_uv(), *pip, *environment.pinned
+    )
+
+
+def synced(folder: Path, python: Path) -> bool:
+    """Make an environment hold the locked dependencies on this Python."""
+    os.environ["UV_PROJECT_ENVIRONMENT"] = str(folder)
     sync = ("sync", "--frozen", "--all-extras", "--inexact", "--quiet", "--python", str(python))
     try:
         return attempt(shutil.which("uv") or own_uv(), *sync) or attempt(own_uv(), *sync)
@@ -414,6 +454,11 @@ def report(outcomes: Sequence[Outcome], seconds: float) -> None:
 def chosen(arguments: Sequence[str] | None) -> list[str]:
     """The steps to run, in the order of a full run."""
     every = [*STATIC, *suites(), NEWEST]
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if any(one == "matrix" or one.startswith(PREFIX) for one in arguments):
+        every = list(MATRIX)
+        arguments = [one for one in arguments if one != "matrix"]
     parser = argparse.ArgumentParser(description="Run the gates of the project.")
     parser.add_argument("steps", nargs="*", help=f"of: {' '.join(every)} (default: all)")
     parser.add_argument("--list", action="store_true", help="name the steps and stop")

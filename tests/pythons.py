@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 VERSIONS = ("3.14", "3.13")
@@ -23,16 +23,24 @@ class NoPython(Exception):
 def newest_python() -> Path:
     """The interpreter that ``VARIABLE`` names, or the newest here. Raises :class:`NoPython`."""
     named = os.environ.get(VARIABLE)
-    for candidate in [Path(named)] if named else _candidates():
+    for candidate in [Path(named)] if named else _candidates(VERSIONS):
         if works(candidate):
             return candidate
     where = named or f"Python {' or '.join(VERSIONS)}"
     raise NoPython(f"{where} does not run here; install it, or name one in {VARIABLE}")
 
 
-def _candidates() -> Iterator[Path]:
+def find_python(version: str) -> Path:
+    """An interpreter of this version, as ``3.12``. Raises :class:`NoPython`."""
+    for candidate in _candidates([version]):
+        if works(candidate):
+            return candidate
+    raise NoPython(f"Python {version} does not run here; install it")
+
+
+def _candidates(versions: Iterable[str]) -> Iterator[Path]:
     roots = [Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"]
-    for version in VERSIONS:
+    for version in versions:
         found = shutil.which(f"python{version}")
         if found:
             yield Path(found)

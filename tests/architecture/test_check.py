@@ -222,6 +222,26 @@ def test_a_run_without_the_newest_python_says_so_and_fails_in_ci(
     assert not check.run_step(check.NEWEST).passed
 
 
+def test_the_matrix_is_each_other_python_and_the_oldest_frameworks() -> None:
+    assert check.chosen(["matrix"]) == ["matrix-3.12", "matrix-3.13", "matrix-oldest"]
+    assert check.chosen(["matrix-oldest"]) == ["matrix-oldest"]
+    assert not set(check.chosen([])) & set(check.MATRIX)
+    oldest = check.MATRIX["matrix-oldest"].pinned
+    assert {one.partition("==")[0] for one in oldest} >= {"django", "fastapi", "sqlalchemy"}
+    assert check.binaries_of("matrix-3.12") == check.ROOT / ".venv-matrix-3.12" / "bin"
+
+
+def test_a_python_of_the_matrix_that_is_not_there_fails_in_ci(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pythons, "works", lambda _: False)
+    monkeypatch.delenv("CI", raising=False)
+    assert check.run_step("matrix-3.12").passed
+    assert "Python 3.12 does not run here" in capsys.readouterr().out
+    monkeypatch.setenv("CI", "true")
+    assert not check.run_step("matrix-3.12").passed
+
+
 def test_the_pooler_is_installed_or_its_lack_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

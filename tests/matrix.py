@@ -1,0 +1,70 @@
+"""The environments of ``check.py matrix``: each supported Python, and the oldest frameworks.
+
+Like :mod:`tests.pythons` it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.pythons import find_python
+
+PREFIX: Final = "matrix-"
+FRAMEWORKS: Final = ("web", "django", "fastapi", "sqlalchemy")
+"""The extras whose oldest versions are tried."""
+_SUITES: Final = (
+    "pytest -q tests/unit --ignore tests/unit/store/postgres",
+    "pytest -q tests/conformance",
+    "pytest -q tests/contrib",
+)
+_FRAMEWORK_SUITES: Final = (
+    "pytest -q tests/contrib",
+    "pytest -q tests/unit/web tests/integration/test_dashboard_mounts.py",
+)
+_LOWEST: Final = re.compile(r"^(?P<name>[a-z0-9-]+)(\[[a-z,]+\])?>=(?P<version>[0-9.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment with the locked dependencies, and what is run in it."""
+
+    name: str
+    """The step's name."""
+    python: str
+    """The version, as ``3.12``."""
+    commands: tuple[str, ...]
+    pinned: tuple[str, ...] = ()
+    """Requirements that replace locked ones."""
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in the checkout."""
+        return f".venv-{self.name}"
+
+    def interpreter(self) -> Path:
+        """The Python to make it with. Raises ``NoPython``."""
+        return find_python(self.python)
+
+
+def environments(project: Path) -> dict[str, Environment]:
+    """Every environment, by the name of its step. ``project`` is the checkout's pyproject.toml."""
+    described = tomllib.loads(project.read_text("utf-8"))["project"]
+    versions = [
+        found.group(1)
+        for line in described["classifiers"]
+        if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))
+    ]
+    # the first one has run everything in a plain run
+    made = [Environment(f"{PREFIX}{version}", version, _SUITES) for version in versions[1:]]
+    oldest = tuple(
+        f"{found['name']}=={found['version']}"
+        for extra in FRAMEWORKS
+        for line in described["optional-dependencies"][extra]
+        if (found := _LOWEST.match(line))
+    )
+    made.append(Environment(f"{PREFIX}oldest", versions[0], _FRAMEWORK_SUITES, oldest))
+    return {one.name: one for one in made}
