@@ -19,6 +19,8 @@ _CALLERS = 100
 _CONCURRENT = 10_000
 _PROBES = 100
 _WARM_UP = 5
+_STEADY = {1: 20, 50: 300, 500: 2_000}
+"""Probes at each rate a second."""
 _GAP = 0.05
 """Seconds between probes: an idle worker has had its peace, and no notice waits for the last."""
 _IDLE_SECONDS = 5.0
@@ -161,11 +163,12 @@ async def idle(backend: str, url: str) -> Measurement:
     )
 
 
-async def _pickup(backend: str, url: str, rate: int, probes: int) -> Measurement:
+async def _pickup(backend: str, url: str, rate: int) -> Measurement:
     """From enqueue to the handler's first line, at a steady rate, whatever the last probe does.
 
     The sender is an app of its own: no in-process signal may help.
     """
+    probes = _STEADY[rate]
     app = offpath.App(url, migrate=True, auto_start=False)
     waits: list[float] = []
     over = asyncio.Event()
@@ -173,19 +176,19 @@ async def _pickup(backend: str, url: str, rate: int, probes: int) -> Measurement
     @app.task
     async def probe(started: float) -> None:
         waits.append((time.perf_counter() - started) * 1e3)
-        if len(waits) == probes + _WARM_UP:
+        if len(waits) == _WARM_UP + probes:
             over.set()
 
     sender = offpath.App(url, auto_start=False) if backend != "memory" else app
     task = sender.by_name("probe", registered=False)
     async with app:
         running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
-        begun = time.perf_counter()
-        cpu = time.process_time()
-        sending = set()
-        for number in range(probes + _WARM_UP):
-            due = begun + number / rate
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        for _ in range(_WARM_UP):  # the first ones meet cold caches
+            await task.enqueue(started=time.perf_counter())
+            await asyncio.sleep(_GAP)
+        begun, cpu, sending = time.perf_counter(), time.process_time(), set()
+        for number in range(probes):
+            await asyncio.sleep(max(0.0, begun + number / rate - time.perf_counter()))
             sending.add(asyncio.create_task(task.enqueue(started=time.perf_counter())))
         await asyncio.gather(*sending)
         async with asyncio.timeout(30):
@@ -195,31 +198,30 @@ async def _pickup(backend: str, url: str, rate: int, probes: int) -> Measurement
         await asyncio.gather(running, return_exceptions=True)
         if sender is not app:
             await sender.close()
-    counted = waits[_WARM_UP:]
     return Measurement(
         bench="jobs",
         backend=backend,
         case=f"pickup_{rate}",
-        p50_ms=percentile(counted, 0.5),
-        p99_ms=percentile(counted, 0.99),
-        cpu_us_per_job=used / len(waits) * 1e6,
+        p50_ms=percentile(waits[_WARM_UP:], 0.5),
+        p99_ms=percentile(waits[_WARM_UP:], 0.99),
+        cpu_us_per_job=used / probes * 1e6,
         note=f"{rate} jobs a second, {probes} probes, enqueue included",
     )
 
 
 async def pickup_1(backend: str, url: str) -> Measurement:
     """Latency at one job a second."""
-    return await _pickup(backend, url, 1, 20)
+    return await _pickup(backend, url, 1)
 
 
 async def pickup_50(backend: str, url: str) -> Measurement:
     """Latency at fifty jobs a second."""
-    return await _pickup(backend, url, 50, 300)
+    return await _pickup(backend, url, 50)
 
 
 async def pickup_500(backend: str, url: str) -> Measurement:
     """Latency at five hundred jobs a second."""
-    return await _pickup(backend, url, 500, 2_000)
+    return await _pickup(backend, url, 500)
 
 
 CASES: dict[str, Case] = {

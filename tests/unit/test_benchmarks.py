@@ -29,10 +29,12 @@ RATES = ("enqueue_one", "enqueue_concurrent", "enqueue_bulk", "process")
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"JOBS": 200, "_BULK": 100, "_SINGLES": 5, "_CONCURRENT": 100, "_PROBES": 3}
+    sizes |= {"_LANES": 200}
     for name, size in sizes.items():
         monkeypatch.setattr(jobs, name, size)
     monkeypatch.setattr(jobs, "_IDLE_SECONDS", 0.05)
     monkeypatch.setattr(jobs, "_GAP", 0.0)
+    monkeypatch.setattr(jobs, "_STEADY", dict.fromkeys((1, 50, 500), 1))
     monkeypatch.setattr(raw, "_SINGLES", 5)
     monkeypatch.setattr(raw, "_BATCH", 100)
 
