@@ -23,7 +23,8 @@ sends BEGIN lazily, and whoever reaches around it to the driver's connection is 
 the transaction.
 
 Where no transaction is open and the connection is in autocommit mode, the steps are made one
-transaction of their own, so that a batch is never half enqueued.
+transaction of their own, so that a batch is never half enqueued. SQLAlchemy's isolation level
+AUTOCOMMIT allows none, and is refused.
 """
 
 from __future__ import annotations

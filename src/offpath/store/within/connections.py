@@ -11,6 +11,7 @@ from contextlib import (
 )
 from typing import Any, Final, Protocol
 
+from offpath.errors import WrongConnection
 from offpath.store.sql import Query, Row
 
 
@@ -143,7 +144,7 @@ class _SqlAlchemy:
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
-        # SQLAlchemy begins by itself; only its AUTOCOMMIT isolation level has no transaction.
+        _require_transaction(self._connection)
         yield
 
     def fetch(self, query: Query) -> Sequence[Row]:
@@ -165,12 +166,31 @@ class _AsyncSqlAlchemy:
 
     @asynccontextmanager
     async def atomic(self) -> AsyncIterator[None]:
+        _require_transaction(self._connection.sync_connection)
         yield
 
     async def fetch(self, query: Query) -> Sequence[Row]:
         call = _driver_call(query, self._connection.dialect)
         result = await self._connection.exec_driver_sql(*call)
         return [tuple(row) for row in result.fetchall()] if result.returns_rows else ()
+
+
+def _require_transaction(connection: Any) -> None:  # noqa: ANN401
+    """Raise ``WrongConnection`` at the AUTOCOMMIT isolation level.
+
+    SQLAlchemy begins by itself at any other level. At this one it cannot, so that a batch could be
+    half enqueued, and would outlive a rollback.
+    """
+    level = connection.get_execution_options().get("isolation_level")
+    if level is None:
+        # what the engine was made with; the connection's public answer asks the database
+        level = getattr(connection.dialect, "_on_connect_isolation_level", None)
+    if level == "AUTOCOMMIT":
+        raise WrongConnection(
+            "this SQLAlchemy connection is at the isolation level AUTOCOMMIT and has no "
+            "transaction to join: nothing was enqueued. Use an engine of another level, or "
+            "enqueue without within="
+        )
 
 
 def _driver_call(query: Query, dialect: Any) -> tuple[str, Any]:  # noqa: ANN401
