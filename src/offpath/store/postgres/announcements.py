@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Final
 
@@ -42,34 +43,36 @@ class Announcer:
             self._timer.cancel()
             self._timer = None
         if self._pending and self._line.ready:
-            self._send()
+            with contextlib.suppress(NotSent):
+                self._line.send(sorted(self._pending))
         await self._line.close()
 
     def _flush(self) -> None:
         self._timer = None
         if not self._pending:
             return
-        if not self._line.ready:
-            self._connecting = asyncio.create_task(self._connect(), name="offpath-announce")
-            return
-        self._send()
-        self._timer = asyncio.get_running_loop().call_later(PAUSE, self._flush)
+        if self._line.ready:
+            with contextlib.suppress(NotSent):
+                self._send()
+                return
+        # A server that was restarted has cut the line while it rested: a new one takes the notice.
+        self._connecting = asyncio.create_task(self._connect(), name="offpath-announce")
 
     def _send(self) -> None:
-        try:
-            if self._line.send(sorted(self._pending)):
-                self._pending.clear()
-        except NotSent as error:
-            self._give_up(error)
+        """Send what is pending, unless the line is busy, and pause. Raises ``NotSent``."""
+        if self._line.send(sorted(self._pending)):
+            self._pending.clear()
+        self._timer = asyncio.get_running_loop().call_later(PAUSE, self._flush)
 
     async def _connect(self) -> None:
         try:
             await self._line.connect()
+            self._send()
         except NotSent as error:
+            # once for each notice: a server that hangs up at once is not called without end
             self._give_up(error)
         finally:
             self._connecting = None
-        self._flush()
 
     def _give_up(self, error: NotSent) -> None:
         """Forget what was not sent: others find it by polling, and the next notice tries again."""

@@ -18,6 +18,7 @@ from psycopg.pq import ExecStatus
 
 from offpath.store.hints import Hint
 from offpath.store.postgres.listener import channel
+from offpath.store.postgres.liveness import readable
 from offpath.store.postgres.resolver import NamedConnection
 
 ANSWERS_IN: Final = 5.0
@@ -109,6 +110,8 @@ class NoticeConnection:
         """True if nothing is under way. Reads what is there, and never waits."""
         server = connection.pgconn
         server.consume_input()
+        if readable(connection):  # behind the last word of a server that hung up is the end
+            server.consume_input()
         while not server.is_busy():
             result = server.get_result()
             if result is None:

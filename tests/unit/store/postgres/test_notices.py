@@ -165,6 +165,19 @@ async def test_a_line_that_was_cut_is_noticed_and_made_anew(
     assert "offpath_ended" in await _heard(listener, 2)
 
 
+async def test_a_notice_that_finds_its_line_cut_goes_out_over_a_new_one(
+    url: str, ask: Ask, listener: psycopg.AsyncConnection
+) -> None:
+    announcer = Announcer(NoticeConnection(url, "offpath", lambda _pid: None))
+    announcer.announce(Hint.WORK)
+    assert await _heard(listener, 1) == ["offpath_work"]
+    ask(_CUT)
+    await until(lambda: ask(_NOTIFIERS) == [(0,)])
+    announcer.announce(Hint.ENDED)
+    assert await _heard(listener, 1) == ["offpath_ended"]
+    await announcer.close()
+
+
 async def test_a_server_that_does_not_answer_is_given_up(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
