@@ -41,7 +41,7 @@ class Verb(Struct, frozen=True, kw_only=True):
     words: str
     """The words of its button."""
     done: str
-    """What happened to the rows that it changed."""
+    """The change of its rows, in words."""
     right: Can
     target: type[Struct]
     step: Step

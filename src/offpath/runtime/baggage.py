@@ -50,7 +50,7 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
 PLAIN: Final = HeaderRules()
 
 _carried: ContextVar[Mapping[str, str]] = ContextVar("offpath_carried", default=NO_HEADERS)
-"""What runs here passes these on to what it sends by itself."""
+"""The headers that a running job or message passes on to whatever it sends."""
 
 
 def header_rules(carry: Iterable[str], send: Iterable[str]) -> HeaderRules:

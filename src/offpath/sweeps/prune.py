@@ -11,7 +11,7 @@ from offpath.store.protocol import Store
 from offpath.sweeps.own import OwnSweep
 
 KINDS = ("jobs", "messages", "events", "actions")
-"""What is removed."""
+"""The kinds of rows that are removed."""
 
 
 class Prune(OwnSweep):
