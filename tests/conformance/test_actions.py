@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from offpath.model.action import (
     ActionFilter,
     ActionProgress,
@@ -135,11 +137,26 @@ async def test_a_stopped_action_is_not_carried_on(store: Store, clock: ManualClo
     assert await store.stop_action(made.id)
     assert not await store.stop_action(made.id)
     assert not await store.stop_action(asked(2).id)
-    assert await store.step_action(progress(made)) is None
     clock.advance(LEASE)
     assert await store.take_action("web-2", verbs=[VERB], lease=LEASE) is None
     (kept,) = await store.actions(ALL)
     assert (kept.state, kept.finished_at) == (ActionState.STOPPED, START)
+
+
+@pytest.mark.parametrize("state", [ActionState.RUNNING, ActionState.DONE])
+async def test_a_stopped_action_counts_the_step_that_was_under_way(
+    store: Store, clock: ManualClock, state: ActionState
+) -> None:
+    made = await store.put_action(asked())
+    clock.advance(2)
+    await store.stop_action(made.id)
+    clock.advance(3)
+    ended = await store.step_action(progress(made, state=state, cursor="j5", changed=500))
+    assert ended is not None
+    assert (ended.state, ended.changed, ended.cursor) == (ActionState.STOPPED, 500, "j5")
+    assert ended.finished_at == START + timedelta(seconds=2)
+    assert await store.actions(ALL) == [ended]
+    assert await store.step_action(progress(asked(holder="web-2"))) is None
 
 
 async def test_actions_are_listed_newest_first_page_by_page(store: Store) -> None:

@@ -295,7 +295,7 @@ async def test_a_stopped_one_ends_between_two_steps(
 
     monkeypatch.setattr(store, "redrive", and_stop)
     done = await actions.carry_out(app, begun)
-    assert done.state is ActionState.STOPPED
+    assert (done.state, done.changed) == (ActionState.STOPPED, 1)
     assert await states(store, dead) == ["queued", "dead", "dead"]
     with pytest.raises(NotFound, match="no action"):
         await actions.stop(app, fresh_id())

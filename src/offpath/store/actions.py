@@ -25,7 +25,8 @@ class ActionStore(Protocol):
     async def step_action(self, progress: ActionProgress) -> ActionRecord | None:
         """Note how far an action is, and hold it for another ``lease`` seconds.
 
-        With a state other than running it ends now. None: it is not this holder's, or has ended.
+        With a state other than running it ends now. One that was stopped takes the counts of the
+        step that was under way, and stays stopped. None: it is not this holder's, or has ended.
         A repeat changes nothing but the lease.
         """
         ...

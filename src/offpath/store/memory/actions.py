@@ -16,6 +16,7 @@ from offpath.model.action import (
 )
 from offpath.store.memory.part import MemoryPart
 
+_STEPPED = frozenset({ActionState.RUNNING, ActionState.STOPPED})
 _RUNNING = ActionState.RUNNING
 
 
@@ -33,11 +34,14 @@ class MemoryActions(MemoryPart):
     async def step_action(self, progress: ActionProgress) -> ActionRecord | None:
         """Note how far it is; None when it is not this holder's any more."""
         known = self._tables.actions.get(progress.id)
-        if known is None or known.state is not _RUNNING or known.holder != progress.holder:
+        if known is None or known.state not in _STEPPED or known.holder != progress.holder:
             return None
         now = self._clock.now()
         told = asdict(progress)
         until = now + timedelta(seconds=told.pop("lease"))
+        if known.state is ActionState.STOPPED:
+            told["state"] = known.state
+            return self._keep(replace(known, **told, held_until=until))
         ended = None if progress.state is _RUNNING else now
         return self._keep(replace(known, **told, held_until=until, finished_at=ended))
 

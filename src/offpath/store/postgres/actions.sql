@@ -21,18 +21,21 @@ from offpath.action a
 where a.id = :id::text
 
 -- name: step_action
--- Notes how far its holder is; the last step ends it.
+-- Notes how far its holder is; the last step ends it. One that was stopped during a step stays so.
 update offpath.action a
-set state = :state::text,
+set state = case when a.state = 'stopped' then a.state else :state::text end,
     cursor = :cursor::text,
     changed = :changed::bigint,
     unchanged = :unchanged::bigint,
     reasons = :reasons::text,
     error = :error::text,
     held_until = clock.now + :lease::double precision * interval '1 second',
-    finished_at = case when :state::text <> 'running' then clock.now end
+    finished_at = case
+        when a.state = 'stopped' then a.finished_at
+        when :state::text <> 'running' then clock.now
+    end
 from (select coalesce(:now::text::timestamptz, clock_timestamp()) as now) as clock
-where a.id = :id::text and a.holder = :holder::text and a.state = 'running'
+where a.id = :id::text and a.holder = :holder::text and a.state in ('running', 'stopped')
 returning
     a.id, offpath.micros(a.at), a.actor, a.via, a.verb, a.target, a.options, a.note, a.state,
     a.cursor, a.changed, a.unchanged, a.reasons, a.error, a.resumed::int, a.holder,

@@ -19,17 +19,17 @@ from offpath_action
 where id = :id
 
 -- name: step_action
--- Notes how far its holder is; the last step ends it.
+-- Notes how far its holder is; the last step ends it. One that was stopped during a step stays so.
 update offpath_action set
-    state = :state,
+    state = iif(state = 'stopped', state, :state),
     cursor = :cursor,
     changed = :changed,
     unchanged = :unchanged,
     reasons = :reasons,
     error = :error,
     held_until = :now + :lease,
-    finished_at = iif(:state <> 'running', :now, null)
-where id = :id and holder = :holder and state = 'running'
+    finished_at = iif(state = 'stopped', finished_at, iif(:state <> 'running', :now, null))
+where id = :id and holder = :holder and state in ('running', 'stopped')
 returning
     id, at, actor, via, verb, target, options, note, state, cursor, changed, unchanged, reasons,
     error, resumed, holder, held_until, finished_at
