@@ -15,6 +15,7 @@ from offpath.store.backends import backup
 from offpath.web.console import places
 from tests.browser.scene import fill, make_app
 from tests.browser.serving import CHROMIUM, TOKEN, Served, served
+from tests.browser.watched import watched
 from tests.conftest import missing_server
 
 
@@ -60,22 +61,8 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest.fixture
 async def page(browser: Browser, site: Served) -> AsyncIterator[Page]:
     """A page that is signed in; whatever its policy forbids, or raises, fails the test."""
-    context = await browser.new_context()
-    context.set_default_timeout(50_000)
-    made = await context.new_page()
-    wrong: list[str] = []
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on(
-        "console", lambda one: wrong.append(one.text) if "Content Security" in one.text else None
-    )
-    made.on(
-        "request",
-        lambda one: None if one.url.startswith((site.url, "data:")) else wrong.append(one.url),
-    )
-    await site.sign_in(made)
-    yield made
-    await context.close()
-    assert wrong == []
+    async with watched(browser, site) as made:
+        yield made
 
 
 @pytest.fixture
