@@ -125,14 +125,12 @@ def workload(app: App) -> list[Job[object, object]]:
     @app.task(name="demo.charge", queue="billing")
     async def charge(ctx: Context, order: int) -> str:
         if ctx.attempt < FLAKY_UNTIL:
-            msg = f"the payment provider timed out (order {order})"
-            raise ConnectionError(msg)
+            raise ConnectionError(f"the payment provider timed out (order {order})")
         return f"order {order} paid on attempt {ctx.attempt}"
 
     @app.task(name="demo.import_file", retry=2)
     async def import_file(path: str) -> None:
-        msg = f"{path} is not a spreadsheet"
-        raise ValueError(msg)
+        raise ValueError(f"{path} is not a spreadsheet")
 
     @app.task(name="demo.remind", priority=10)
     async def remind(number: int) -> int:

@@ -107,8 +107,7 @@ def _headers(headers: Mapping[str, str] | None) -> str:
     if not headers:
         return _NO_HEADERS
     if len(headers) > _MOST_HEADERS:
-        msg = f"a message may have {_MOST_HEADERS} headers, not {len(headers)}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"a message may have {_MOST_HEADERS} headers, not {len(headers)}")
     checked = {
         checks.name(name, "header name"): checks.text(value, "header", longest=_LONGEST_HEADER)
         for name, value in headers.items()

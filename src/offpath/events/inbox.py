@@ -181,8 +181,9 @@ class InboxContext:
 
     def _require_going(self) -> None:
         if self._over:
-            msg = f"the attempt at message {self.id} has ended: nothing can be joined to it"
-            raise InvalidArgument(msg)
+            raise InvalidArgument(
+                f"the attempt at message {self.id} has ended: nothing can be joined to it"
+            )
 
 
 Argument = Callable[[InboxMessage, InboxContext], Any]

@@ -163,8 +163,9 @@ def message_filter(where: MessageWhere) -> MessageFilter:
 
 def _texts(given: Collection[str] | None, what: str) -> tuple[str, ...]:
     if isinstance(given, str):
-        msg = f"{what} must be a list of str, not one str: write {what}=[{given!r}]"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"{what} must be a list of str, not one str: write {what}=[{given!r}]"
+        )
     return tuple(given or ())
 
 

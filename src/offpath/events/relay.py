@@ -123,8 +123,7 @@ def limit(timeout: float | timedelta) -> float:
     """A time limit in seconds, more than none. Raises ``InvalidArgument``."""
     seconds = checks.seconds(timeout, "timeout")
     if not 0 < seconds <= _LONGEST:
-        msg = f"timeout must be more than 0 and at most {_LONGEST:.0f} seconds"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"timeout must be more than 0 and at most {_LONGEST:.0f} seconds")
     return seconds
 
 
@@ -221,8 +220,9 @@ class OutletWork:
             many = extended_many(many, self._extensions)
         answers = list(await seated(many, events))
         if len(answers) != len(events):
-            msg = f"dispatch_many returned {len(answers)} answers for {len(events)} events"
-            raise TypeError(msg)
+            raise TypeError(
+                f"dispatch_many returned {len(answers)} answers for {len(events)} events"
+            )
         return answers
 
     def _event(self, message: LeasedMessage) -> Event:

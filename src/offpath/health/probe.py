@@ -94,8 +94,9 @@ class Probe:
         try:
             self._server = _Server(self._host, self._port, self.answer)
         except (OSError, OverflowError) as error:
-            msg = f"the health probe cannot listen on {self._host} port {self._port}: {error}"
-            raise ConfigurationError(msg) from error
+            raise ConfigurationError(
+                f"the health probe cannot listen on {self._host} port {self._port}: {error}"
+            ) from error
         self.supervisor.start()
         serve = threading.Thread(
             target=self._server.serve_forever, args=(_POLL,), name="offpath probe", daemon=True
@@ -156,21 +157,19 @@ def require_token(settings: Settings) -> None:
     check_token(settings.health_token)
     if settings.health_token or settings.health_open or is_loopback(settings.health_host):
         return
-    msg = (
+    raise ConfigurationError(
         f"the health probe would be open to everybody who reaches {settings.health_host}: set "
         "health_token (OFFPATH_HEALTH_TOKEN), or health_open if that is meant"
     )
-    raise ConfigurationError(msg)
 
 
 def check_token(token: str | None) -> None:
     """Raise ``ConfigurationError``, without its text, for a token that no header can carry."""
     if token and not (token.isascii() and token.isprintable() and token == token.strip()):
-        msg = (
+        raise ConfigurationError(
             "health_token (OFFPATH_HEALTH_TOKEN) may have printable ASCII characters only, "
             "and no space at its ends: a line break from a file, perhaps?"
         )
-        raise ConfigurationError(msg)
 
 
 def is_loopback(host: str) -> bool:

@@ -41,32 +41,35 @@ def seconds(value: object, what: str, *, unlimited: bool = False) -> float:
     """
     given = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(given, bool) or not isinstance(given, int | float):
-        msg = f"{what} must be seconds (a number) or a timedelta, not {type(value).__name__}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"{what} must be seconds (a number) or a timedelta, not {type(value).__name__}"
+        )
     if unlimited and given == math.inf:
         return math.inf
     if not 0 <= given <= MAX_SECONDS:
-        msg = f"{what} must be between 0 and {MAX_SECONDS:.0f} seconds, not {given!r}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"{what} must be between 0 and {MAX_SECONDS:.0f} seconds, not {given!r}"
+        )
     return float(given)
 
 
 def aware(value: object, what: str) -> datetime:
     """``value`` in UTC. Raises ``InvalidArgument`` for a naive datetime or another type."""
     if not isinstance(value, datetime):
-        msg = f"{what} must be a datetime with a time zone, not {type(value).__name__}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"{what} must be a datetime with a time zone, not {type(value).__name__}"
+        )
     if value.utcoffset() is None:
-        msg = (
+        raise InvalidArgument(
             f"{what} must have a time zone: write datetime(..., tzinfo=UTC) "
             f"or datetime.now(UTC) instead of {value.isoformat()}"
         )
-        raise InvalidArgument(msg)
     try:
         return value.astimezone(UTC)
     except OverflowError as error:
-        msg = f"{what} lies outside of the years that UTC can express: {value.isoformat()}"
-        raise InvalidArgument(msg) from error
+        raise InvalidArgument(
+            f"{what} lies outside of the years that UTC can express: {value.isoformat()}"
+        ) from error
 
 
 def name(value: object, what: str) -> str:
@@ -77,8 +80,9 @@ def name(value: object, what: str) -> str:
     result = text(value, what, longest=MAX_NAME)
     # Stricter than :func:`unseen`, as line separators break a table too.
     if not result.isprintable() and _unprintable(result):
-        msg = f"{what} must not have control or unprintable characters: {result[:80]!a}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"{what} must not have control or unprintable characters: {result[:80]!a}"
+        )
     return result
 
 
@@ -106,35 +110,31 @@ def text(value: object, what: str, *, longest: int) -> str:
     Raises ``InvalidArgument`` when it is empty, too long, or has NUL or lone surrogates.
     """
     if not isinstance(value, str):
-        msg = f"{what} must be a str, not {type(value).__name__}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"{what} must be a str, not {type(value).__name__}")
     if not 0 < len(value) <= longest:
-        msg = f"{what} must have 1 to {longest} characters, not {len(value)}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"{what} must have 1 to {longest} characters, not {len(value)}")
     # nearly every key is ASCII, and is looked through at once
     plain = value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
     if not plain or "\0" in value:
-        msg = f"{what} must not have NUL or lone surrogates: {value[:80]!a}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"{what} must not have NUL or lone surrogates: {value[:80]!a}")
     return value
 
 
 def number(value: object, what: str, *, least: float, most: float) -> float:
     """``value``, a finite number in these bounds. Raises ``InvalidArgument``."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        msg = f"{what} must be a number from {least:.10g} to {most:.10g}, not {value!r}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"{what} must be a number from {least:.10g} to {most:.10g}, not {value!r}"
+        )
     return float(value)
 
 
 def integer(value: object, what: str, *, least: int, most: int) -> int:
     """``value``, a whole number in these bounds. Raises ``InvalidArgument``."""
     if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{what} must be an int, not {type(value).__name__}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"{what} must be an int, not {type(value).__name__}")
     if not least <= value <= most:
-        msg = f"{what} must be between {least} and {most}, not {value}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"{what} must be between {least} and {most}, not {value}")
     return value
 
 

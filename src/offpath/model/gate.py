@@ -32,8 +32,7 @@ class When(Struct, frozen=True, kw_only=True):
         """
         need = total if self.need is None else self.need
         if not 0 <= need <= total:
-            msg = f"a gate on {total} jobs cannot wait for {need} of them"
-            raise InvalidArgument(msg)
+            raise InvalidArgument(f"a gate on {total} jobs cannot wait for {need} of them")
         return need
 
 

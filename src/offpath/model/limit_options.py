@@ -51,11 +51,13 @@ def checked_limit(value: object) -> LimitSpec | Literal[False] | None:
     if value is None or value is False:
         return value
     if not isinstance(value, Limit):
-        msg = f"limit must be an offpath.Limit, not {type(value).__name__}{_hint(value)}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"limit must be an offpath.Limit, not {type(value).__name__}{_hint(value)}"
+        )
     if value.max_running is None and value.rate is None:
-        msg = "a limit needs max_running or rate: write Limit(max_running=10), or Rate(100, per=60)"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            "a limit needs max_running or rate: write Limit(max_running=10), or Rate(100, per=60)"
+        )
     return LimitSpec(
         key=OWN_KEY if value.key is None else limit_key(value.key),
         max_running=_max_running(value.max_running),
@@ -76,13 +78,13 @@ def checked_rate(value: Any) -> RateSpec | None:  # noqa: ANN401 - whatever the 
     if value is None:
         return None
     if not isinstance(value, Rate):
-        msg = f"rate must be an offpath.Rate, not {type(value).__name__}: write Rate(100, per=60)"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"rate must be an offpath.Rate, not {type(value).__name__}: write Rate(100, per=60)"
+        )
     count = checks.integer(value.count, "the count of a rate", least=1, most=MOST_RUNNING)
     per = checks.seconds(value.per, "per")
     if per == 0:
-        msg = "per must be more than 0 seconds: Rate(100, per=60) is 100 a minute"
-        raise InvalidArgument(msg)
+        raise InvalidArgument("per must be more than 0 seconds: Rate(100, per=60) is 100 a minute")
     return RateSpec(count=count, per=per, algorithm=_algorithm(value.algorithm))
 
 
@@ -90,8 +92,9 @@ def limit_key(value: object) -> str:
     """The key of a limit. Raises ``InvalidArgument``."""
     key = checks.text(value, "limit key", longest=checks.MAX_KEY)
     if not key.isprintable():
-        msg = f"limit key must not have control or unprintable characters: {key[:80]!a}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            f"limit key must not have control or unprintable characters: {key[:80]!a}"
+        )
     return key
 
 
@@ -115,5 +118,6 @@ def _algorithm(value: str) -> Algorithm:
     try:
         return Algorithm(value)
     except ValueError as error:
-        msg = f"the algorithm of a rate must be one of {', '.join(Algorithm)}, not {value!r}"
-        raise InvalidArgument(msg) from error
+        raise InvalidArgument(
+            f"the algorithm of a rate must be one of {', '.join(Algorithm)}, not {value!r}"
+        ) from error

@@ -277,11 +277,10 @@ def checked_queue_time(options: Options) -> OptionLevel:
     """
     result = checked(options)
     if result.retry is not None and result.retry.function is not None:
-        msg = (
+        raise InvalidArgument(
             "a custom backoff function cannot be stored with a job: "
             "give it to the task, @app.task(retry=Backoff.custom(...))"
         )
-        raise InvalidArgument(msg)
     return result
 
 
@@ -291,8 +290,7 @@ def checked_unique(value: object) -> UniqueClaim | Literal[False] | None:
         return value
     unique = Unique(key=value) if isinstance(value, str) else value
     if not isinstance(unique, Unique):
-        msg = f"unique must be a str or offpath.Unique, not {type(value).__name__}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"unique must be a str or offpath.Unique, not {type(value).__name__}")
     return UniqueClaim(
         key=checks.text(unique.key, "unique key", longest=checks.MAX_KEY),
         states=_unique_states(unique.states),
@@ -304,12 +302,10 @@ def checked_unique(value: object) -> UniqueClaim | Literal[False] | None:
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Tags without repeats, in the order given. Raises ``InvalidArgument``."""
     if isinstance(tags, str):
-        msg = f"tags must be a list of str, not one str: write tags=[{tags!r}]"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"tags must be a list of str, not one str: write tags=[{tags!r}]")
     result = tuple(dict.fromkeys(checks.text(tag, "tag", longest=checks.MAX_NAME) for tag in tags))
     if len(result) > checks.MAX_TAGS:
-        msg = f"a job can have at most {checks.MAX_TAGS} tags, not {len(result)}"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"a job can have at most {checks.MAX_TAGS} tags, not {len(result)}")
     return result
 
 
@@ -317,13 +313,11 @@ def checked_announce(states: Iterable[JobState | str]) -> tuple[JobState, ...]:
     """States that can be announced. Raises ``InvalidArgument``."""
     known = ", ".join(state.value for state in BITS)
     if isinstance(states, str):
-        msg = f"announce must be a list of states, not one str: [{states!r}]"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"announce must be a list of states, not one str: [{states!r}]")
     given = tuple(states)
     for state in given:
         if state not in BITS:
-            msg = f"announce: {state!r} is none of the states {known}"
-            raise InvalidArgument(msg)
+            raise InvalidArgument(f"announce: {state!r} is none of the states {known}")
     return tuple(JobState(state) for state in given)
 
 
@@ -420,8 +414,7 @@ def _optional(
 def _optional_limit(value: float | timedelta | None, what: str) -> float | None:
     limit = _optional(value, what, unlimited=True)
     if limit == 0:
-        msg = f"{what} must be more than 0 seconds; math.inf lifts it"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"{what} must be more than 0 seconds; math.inf lifts it")
     return limit
 
 
@@ -442,16 +435,15 @@ def _optional_priority(value: int | None) -> int | None:
 
 def _unique_states(states: Iterable[JobState | str]) -> tuple[JobState, ...]:
     if isinstance(states, str):
-        msg = f"unique states must be a list of states, not one str: [{states!r}]"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(f"unique states must be a list of states, not one str: [{states!r}]")
     try:
         given = {JobState(state) for state in states}
     except ValueError as error:
-        msg = f"unique states: {error}; the states are {', '.join(JobState)}"
-        raise InvalidArgument(msg) from error
+        raise InvalidArgument(
+            f"unique states: {error}; the states are {', '.join(JobState)}"
+        ) from error
     if not given & LIVE:
-        msg = "unique states must have at least one of blocked, queued, running"
-        raise InvalidArgument(msg)
+        raise InvalidArgument("unique states must have at least one of blocked, queued, running")
     return tuple(state for state in JobState if state in given)
 
 
@@ -459,13 +451,15 @@ def _unique_policy(policy: str) -> UniquePolicy:
     try:
         return UniquePolicy(policy)
     except ValueError as error:
-        msg = f"unique policy must be one of {', '.join(UniquePolicy)}, not {policy!r}"
-        raise InvalidArgument(msg) from error
+        raise InvalidArgument(
+            f"unique policy must be one of {', '.join(UniquePolicy)}, not {policy!r}"
+        ) from error
 
 
 def _group_policy(policy: str) -> GroupPolicy:
     try:
         return GroupPolicy(policy)
     except ValueError as error:
-        msg = f"group_policy must be one of {', '.join(GroupPolicy)}, not {policy!r}"
-        raise InvalidArgument(msg) from error
+        raise InvalidArgument(
+            f"group_policy must be one of {', '.join(GroupPolicy)}, not {policy!r}"
+        ) from error

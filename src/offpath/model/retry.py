@@ -194,8 +194,9 @@ def _grown(base: float, factor: float, exponent: int) -> float:
 def _check_function(options: RetryOptions) -> None:
     custom = options.kind == BackoffKind.CUSTOM
     if options.function is not None and not (custom and callable(options.function)):
-        msg = "a backoff function goes with kind=BackoffKind.CUSTOM: use Backoff.custom(function)"
-        raise InvalidArgument(msg)
+        raise InvalidArgument(
+            "a backoff function goes with kind=BackoffKind.CUSTOM: use Backoff.custom(function)"
+        )
 
 
 def _optional_attempts(value: int | None) -> int | None:

@@ -71,8 +71,9 @@ class Unsent:
         """The job as the store takes it, with other options over its own."""
         if self._again is None:
             new = self.new
-            msg = f"<Job {new.task} {new.id}> was not made by a task: it takes no other options"
-            raise InvalidArgument(msg)
+            raise InvalidArgument(
+                f"<Job {new.task} {new.id}> was not made by a task: it takes no other options"
+            )
         return self._again(self.new, level)
 
 

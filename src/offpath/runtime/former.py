@@ -22,8 +22,9 @@ def former_names(kind: str, names: Mapping[str, Former]) -> Callable[[object, st
     def get(self: object, name: str) -> object:
         former = names.get(name)
         if former is None:
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg, name=name, obj=self)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
         warnings.warn(
             f"{kind}.{name} goes with the next release: use {former.advice}",
             DeprecationWarning,

@@ -18,8 +18,9 @@ def late_names(package: str, places: Mapping[str, str]) -> Callable[[str], objec
 
     def get(name: str) -> object:
         if name not in places:
-            msg = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(msg, name=name, obj=None)
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}", name=name, obj=None
+            )
         value: object = getattr(importlib.import_module(places[name]), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -89,8 +89,9 @@ def fresh(firing: Firing, known: Collection[datetime], status: FiringStatus) -> 
     wanted = [one.job for one in new.values() if one.job is not None]
     for job in wanted:
         if job not in jobs:
-            message = f"an occurrence of {firing.schedule!r} has job {job}, which is not given"
-            raise StoreRejected(message)
+            raise StoreRejected(
+                f"an occurrence of {firing.schedule!r} has job {job}, which is not given"
+            )
     return Fresh(list(new.values()), tuple(jobs[job] for job in wanted))
 
 

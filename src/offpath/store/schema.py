@@ -43,8 +43,7 @@ def steps(package: str) -> tuple[SchemaStep, ...]:
     )
     found = tuple(step(entry.name, entry.read_text("utf-8")) for entry in files)
     if [one.number for one in found] != list(range(1, len(found) + 1)):
-        message = f"{package}: steps must be numbered from 0001 without a gap or a double"
-        raise ValueError(message)
+        raise ValueError(f"{package}: steps must be numbered from 0001 without a gap or a double")
     return found
 
 
@@ -52,8 +51,7 @@ def step(file_name: str, sql: str) -> SchemaStep:
     """The step in a file. Line ends do not count for the checksum: git may change them."""
     match = _FILE.fullmatch(file_name)
     if match is None:
-        message = f"{file_name!r} is not named NNNN_words.sql"
-        raise ValueError(message)
+        raise ValueError(f"{file_name!r} is not named NNNN_words.sql")
     text = sql.replace("\r\n", "\n")
     digest = hashlib.sha256(text.encode()).hexdigest()
     return SchemaStep(number=int(match["number"]), name=match["words"], sql=text, checksum=digest)
@@ -91,29 +89,27 @@ def require_current(known: Sequence[SchemaStep], applied: Sequence[Migration]) -
     if not left:
         return
     if not applied:
-        message = "the database has no offpath tables yet: run `offpath migrate`"
-        raise SchemaMissing(message)
+        raise SchemaMissing("the database has no offpath tables yet: run `offpath migrate`")
     names = ", ".join(f"{one.number:04}_{one.name}" for one in left)
-    message = f"the schema is older than this version of offpath: run `offpath migrate` ({names})"
-    raise SchemaOutdated(message)
+    raise SchemaOutdated(
+        f"the schema is older than this version of offpath: run `offpath migrate` ({names})"
+    )
 
 
 def _refuse_newer(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> None:
     newest = max((one.number for one in applied), default=0)
     if newest > len(known):
-        message = (
+        raise SchemaTooNew(
             f"the schema is at step {newest:04}, this version of offpath knows only "
             f"{len(known):04}: upgrade offpath, or point it at another database"
         )
-        raise SchemaTooNew(message)
 
 
 def _refuse_changed(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> None:
     sums = {one.number: one.checksum for one in known}
     for one in applied:
         if sums.get(one.number) != one.checksum:
-            message = (
+            raise SchemaChanged(
                 f"migration {one.number:04}_{one.name} was applied from another text than the one "
                 "shipped: install the release that made this schema, or restore a backup"
             )
-            raise SchemaChanged(message)

@@ -123,8 +123,7 @@ class Catalogue(Mapping[str, Statement]):
         try:
             return self._statements[name]
         except KeyError:
-            message = f"no statement named {name!r} in {self._package}"
-            raise LookupError(message) from None
+            raise LookupError(f"no statement named {name!r} in {self._package}") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._statements
@@ -148,8 +147,9 @@ def catalogue(package: str, *, schema: str = DEFAULT_SCHEMA) -> Catalogue:
         if source.name.endswith(".sql"):
             for statement in parse(source.read_text("utf-8"), schema=schema, origin=source.name):
                 if statement.name in found:
-                    message = f"{source.name}: a second statement is named {statement.name!r}"
-                    raise ValueError(message)
+                    raise ValueError(
+                        f"{source.name}: a second statement is named {statement.name!r}"
+                    )
                 found[statement.name] = statement
     return Catalogue(package, found)
 
@@ -160,8 +160,7 @@ def parse(text: str, *, schema: str = DEFAULT_SCHEMA, origin: str = "sql") -> li
     heads = list(_BLOCK.finditer(text))
     preamble = text[: heads[0].start()] if heads else text
     if _sql_of(preamble):
-        message = f"{origin}: a statement stands before the first '-- name:' line"
-        raise ValueError(message)
+        raise ValueError(f"{origin}: a statement stands before the first '-- name:' line")
     ends = [head.start() for head in heads[1:]] + [len(text)]
     return [
         _statement(head["name"], text[head.end() : end], origin)
@@ -191,23 +190,20 @@ def schema_name(schema: str) -> str:
     At most 40 characters, so that names derived from it stay under the server's limit of 63.
     """
     if not _SCHEMA_NAME.fullmatch(schema):
-        message = (
+        raise InvalidArgument(
             f"{schema!r} cannot be a schema name: use a lower-case letter or underscore, then "
             "letters, digits or underscores, at most 40 in all"
         )
-        raise InvalidArgument(message)
     return schema
 
 
 def _statement(name: str, block: str, origin: str) -> Statement:
     if not _NAME.fullmatch(name):
-        message = f"{origin}: {name!r} cannot be a statement's name"
-        raise ValueError(message)
+        raise ValueError(f"{origin}: {name!r} cannot be a statement's name")
     sql = _sql_of(block)
     nothing = not sql and _NOTHING.search(block) is not None
     if not sql and not nothing:
-        message = f"{origin}: the statement {name!r} is empty"
-        raise ValueError(message)
+        raise ValueError(f"{origin}: the statement {name!r} is empty")
     occurrences = tuple(token["parameter"] for token in _TOKEN.finditer(sql) if token["parameter"])
     parameters = tuple(dict.fromkeys(occurrences))
     numbers = {parameter: f"${at}" for at, parameter in enumerate(parameters, 1)}

@@ -98,8 +98,9 @@ class Body:
         tally = await self._call("run", ctx, now, limit)
         if not isinstance(tally, Tally):
             kind = type(tally).__name__
-            msg = f"{ctx.sweep}: run must return an offpath.sweeps.Tally, not {kind}"
-            raise InvalidArgument(msg)
+            raise InvalidArgument(
+                f"{ctx.sweep}: run must return an offpath.sweeps.Tally, not {kind}"
+            )
         return tally
 
     def row_id(self, row: object) -> str:

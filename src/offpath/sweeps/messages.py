@@ -110,8 +110,7 @@ class MoveDue:
 
 def _loud(sweep: str, tally: Tally) -> Tally:
     if tally.verdict is Verdict.FAILED:
-        msg = f"{sweep}: all {tally.total} failed ({tally.counts})"
-        raise PassFailed(msg, tally=tally)
+        raise PassFailed(f"{sweep}: all {tally.total} failed ({tally.counts})", tally=tally)
     return tally
 
 

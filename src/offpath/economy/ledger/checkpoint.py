@@ -216,8 +216,9 @@ def verify_checkpoint(checkpoint: Checkpoint, keys: SealVerifier) -> bool:
     try:
         return keys.verify(signed_bytes(checkpoint), checkpoint.signature)
     except (ValueError, OverflowError) as error:
-        altered = f"checkpoint {checkpoint.id} was altered, it is malformed: {error}"
-        raise ChainBroken(altered) from error
+        raise ChainBroken(
+            f"checkpoint {checkpoint.id} was altered, it is malformed: {error}"
+        ) from error
 
 
 class _Survey:

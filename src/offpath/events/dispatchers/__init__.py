@@ -29,8 +29,9 @@ if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to 
 
     def __getattr__(name: str) -> object:
         if name not in _LAZY:
-            msg = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg, name=name, obj=None)
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}", name=name, obj=None
+            )
         value = getattr(importlib.import_module(_LAZY[name]), name)
         globals()[name] = value
         return value

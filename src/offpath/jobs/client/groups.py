@@ -85,5 +85,4 @@ def _states(given: Iterable[JobState | str]) -> tuple[JobState, ...]:
     try:
         return tuple(JobState(state) for state in given)
     except ValueError as error:
-        msg = f"states: {error}; the states are {', '.join(JobState)}"
-        raise InvalidArgument(msg) from error
+        raise InvalidArgument(f"states: {error}; the states are {', '.join(JobState)}") from error

@@ -23,7 +23,8 @@ from typing import (
 )
 
 from offpath.errors import OutputMismatch, TaskError
-from offpath.jobs.define.task import Task, define, takes_context
+from offpath.jobs.define.definition import takes_context
+from offpath.jobs.define.task import Task, define
 from offpath.jobs.handler.batch_context import BatchContext, BatchItem
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.plan import Plan
@@ -35,8 +36,8 @@ from offpath.runtime.codec import Codec
 from offpath.runtime.parameters import EMPTY, Kind, parameters, return_type
 
 if TYPE_CHECKING:
+    from offpath.jobs.define.definition import Definition
     from offpath.jobs.define.registry import Registry
-    from offpath.jobs.define.task import Definition
     from offpath.jobs.values.blueprint import Blueprint, Sender
 
 T = TypeVar("T")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
     Generic,
-    Literal,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -18,35 +16,28 @@ from typing import (
     overload,
 )
 
-from msgspec import Struct
-
-from offpath.errors import InvalidArgument, TaskError
-from offpath.jobs.handler.batch_context import BatchContext
+from offpath.errors import InvalidArgument
+from offpath.jobs.define.definition import Definition, TaskSettings, definition_of
 from offpath.jobs.handler.context import Context
 from offpath.jobs.values.blueprint import Blueprint, Sender, queue_level
 from offpath.jobs.values.group_codecs import GroupCodecs
-from offpath.jobs.values.group_values import GroupValues, returned_types
+from offpath.jobs.values.group_values import GroupValues
 from offpath.jobs.values.handle import Handle
 from offpath.jobs.values.job import Job
 from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.job import NewJob
-from offpath.model.limit_options import Limit
 from offpath.model.options import (
     OptionLevel,
     Options,
     QueueOptions,
     RunOptions,
-    TaskOptions,
-    Unique,
-    checked,
     decode_run,
     over,
     resolve,
 )
 from offpath.model.retry import BackoffFunction
-from offpath.runtime.codec import Codec
 from offpath.runtime.ids import parse_id
 from offpath.runtime.seats import checked_seat
 from offpath.runtime.signature import InputModel, ResultModel
@@ -55,35 +46,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 G = TypeVar("G")
-
-
-class TaskSettings(TaskOptions, total=False):
-    """The keywords of ``@app.task(...)`` that are not a job's options."""
-
-    name: str | None
-    """Its name in the store; the function's name by default. Renaming it orphans stored jobs."""
-    concurrency: int | None
-    """The number of its jobs that one worker runs at once."""
-    unique: Callable[..., Unique | str | None] | Unique | str | None
-    """A unique key, or a function of the task's arguments that gives one."""
-    limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
-    """A limit over the fleet, or a function of the task's arguments that gives one."""
-    fair_key: Callable[..., str | None] | str | None
-    """The owner of a job for fair turns, or a function of the task's arguments that returns the
-    owner.
-    """
-    options: Callable[..., Options | None] | None
-    """A function of the task's arguments that gives options of the job."""
-    codec: Codec | None
-    strict: bool | None
-    """True (the default) if a plan that the handler makes and does not return makes the job dead at
-    once; False: it then has no effect.
-    """
-    around: Around | Sequence[Around] | None
-    """Contexts of each call of its handler, outermost first, within the app's."""
-    on_event: OnEvent | None
-    on_failure: OnFailure | None
-    log_context: LogContext | None
 
 
 class BindOptions(QueueOptions, total=False):
@@ -194,8 +156,11 @@ class Task(Sending[P, S, G]):
 
             ours = VERBS.get(name)
             hint = "" if ours is None else f"; write `{ours}`"
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
-            raise AttributeError(msg, name=name, obj=self)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{hint}",
+                name=name,
+                obj=self,
+            )
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - narrowed below
         """Call the function itself."""
@@ -293,29 +258,6 @@ class Decorator(Protocol):
         ...
 
 
-class Definition(Struct, frozen=True, kw_only=True):
-    """A function and what ``@app.task`` said of it, checked."""
-
-    fn: Callable[..., Any]
-    name: str
-    is_async: bool
-    takes_context: bool
-    inputs: InputModel
-    results: ResultModel
-    group_values: GroupValues
-    strict: bool
-    concurrency: int | None
-    defaults: OptionLevel
-    computed: Callable[..., Options | None] | None
-    unique_of: Callable[..., Unique | str | None] | None
-    limit_of: Callable[..., Limit | Literal[False] | None] | None
-    fair_key_of: Callable[..., str | None] | None
-    on_event: OnEvent | None
-    on_failure: OnFailure | None
-    log_context: LogContext | None
-    around: tuple[Around, ...]
-
-
 def define(
     fn: Callable[..., Any],
     settings: TaskSettings,
@@ -333,7 +275,7 @@ def define(
     ``context`` is what its first parameter may be; ``kind`` makes it of another class than follows
     from the function.
     """
-    definition = _definition(fn, settings, codecs, strict, context, around)
+    definition = definition_of(fn, settings, codecs, strict, context, around)
     levels = (definition.defaults, app)
     plain = resolve(levels)
     checked_seat(plain.backoff, f"task {definition.name}: its backoff", plain=True)
@@ -360,140 +302,3 @@ _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {
     (True, False): AsyncTask,
     (True, True): AsyncContextTask,
 }
-
-
-def _definition(
-    fn: Callable[..., Any],
-    settings: TaskSettings,
-    codecs: GroupCodecs,
-    strict: bool,
-    kind: type,
-    around: tuple[Around, ...],
-) -> Definition:
-    _refuse_unfit(fn)
-    _refuse_unknown(settings)
-    name = _name_of(fn, settings.get("name"))
-    concurrency = settings.get("concurrency")
-    if concurrency is not None:
-        checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
-    context = takes_context(fn, kind)
-    codec = settings.get("codec") or codecs.app
-    own, group = returned_types(fn, name)
-    is_async = inspect.iscoroutinefunction(inspect.unwrap(fn))
-    unique, limit, fair = settings.get("unique"), settings.get("limit"), settings.get("fair_key")
-    return Definition(
-        fn=fn,
-        name=name,
-        is_async=is_async,
-        around=_around(around, settings.get("around"), name, is_async),
-        takes_context=context,
-        inputs=InputModel(fn, context=context, codec=codec, name=name),
-        results=ResultModel(own, codec=codec, name=name),
-        group_values=GroupValues(group, codec, name, codecs),
-        strict=strict if settings.get("strict") is None else bool(settings.get("strict")),
-        concurrency=concurrency,
-        defaults=_task_level(settings),
-        computed=checked_seat(settings.get("options"), f"task {name}: options", plain=True),
-        unique_of=_computing(unique, f"task {name}: unique"),
-        limit_of=_computing(limit, f"task {name}: limit"),
-        fair_key_of=_computing(fair, f"task {name}: fair_key"),
-        on_event=checked_seat(settings.get("on_event"), f"task {name}: on_event"),
-        on_failure=checked_seat(settings.get("on_failure"), f"task {name}: on_failure"),
-        log_context=checked_seat(
-            settings.get("log_context"), f"task {name}: log_context", plain=True
-        ),
-    )
-
-
-def _around(app: tuple[Around, ...], own: Any, task: str, is_async: bool) -> tuple[Around, ...]:  # noqa: ANN401 - a setting
-    if not app and own is None:
-        return ()
-    from offpath.jobs.define.around import arounds_of  # few tasks have one
-
-    return arounds_of(app, own, task, is_async=is_async)
-
-
-def _computing(setting: Any, where: str) -> Callable[..., Any] | None:  # noqa: ANN401 - a setting
-    """The setting where it is a function of the task's arguments."""
-    return checked_seat(setting, where, plain=True) if callable(setting) else None
-
-
-_ALSO_COMPUTED = ("unique", "limit", "fair_key")
-"""Settings that a function of the task's arguments may give."""
-
-
-def _task_level(settings: TaskSettings) -> OptionLevel:
-    given: Any = {
-        name: value
-        for name, value in settings.items()
-        if name in TaskOptions.__annotations__ or (name in _ALSO_COMPUTED and not callable(value))
-    }
-    return checked(Options(**given))
-
-
-def _refuse_unfit(fn: object) -> None:
-    if isinstance(fn, staticmethod | classmethod | type) or not callable(fn):
-        raise TaskError(f"@app.task goes on a function, not on {fn!r}; put it directly above `def`")
-    plain = inspect.unwrap(fn)
-    _refuse_method(plain)
-    if takes_context(fn, BatchContext):
-        raise TaskError(
-            f"task {plain.__qualname__}: a BatchContext is for @app.batch_task; annotate it as "
-            "offpath.Context"
-        )
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise TaskError(f"task {plain.__qualname__}: a handler returns a value, it cannot `yield`")
-
-
-def _refuse_method(fn: object) -> None:
-    """A function in a class gets its object where it is called on one, which no worker does."""
-    outer, _, name = getattr(fn, "__qualname__", "").rpartition(".")
-    first = next(iter(inspect.signature(fn).parameters), None)  # type: ignore[arg-type]
-    if first in {"self", "cls"} and outer and not outer.endswith("<locals>"):
-        raise TaskError(
-            f"task {outer}.{name} is a method: `{first}` would be an argument of its jobs. Put "
-            "@app.task on a function, or register the method of one object: "
-            f"app.task(name=...)(thing.{name})"
-        )
-
-
-def _name_of(fn: Callable[..., Any], given: str | None) -> str:
-    """The name in the store. Raises ``TaskError`` for a function that has none to be found by."""
-    own = getattr(inspect.unwrap(fn), "__name__", "")
-    if given is None and own in {"", "<lambda>"}:
-        what = "a lambda" if own else f"an object of {type(fn).__name__}"
-        raise TaskError(
-            f"{what} has no name by which a worker could find it: give one, "
-            'app.task(name="mail.send")(...), or write a function with def'
-        )
-    return checks.name(given or own, "task name")
-
-
-def _refuse_unknown(settings: TaskSettings) -> None:
-    known = (*TaskSettings.__annotations__, *TaskOptions.__annotations__)
-    for name in settings:
-        if name not in known:
-            raise TaskError(f"@app.task has no setting {name!r}; {checks.like(name, known)}")
-
-
-def takes_context(fn: Callable[..., Any], kind: type = Context) -> bool:
-    """True if the first parameter is annotated with ``kind``: :class:`offpath.Context`."""
-    first = next(iter(inspect.signature(fn).parameters.values()), None)
-    if first is None or first.kind not in {first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD}:
-        return False
-    annotation = first.annotation
-    if isinstance(annotation, str):
-        names = getattr(inspect.unwrap(fn), "__globals__", {})
-        return _names_context(annotation.strip("'\" "), names, kind)
-    return isinstance(annotation, type) and issubclass(annotation, kind)
-
-
-def _names_context(annotation: str, names: dict[str, Any], kind: type) -> bool:
-    """A name that cannot be looked up (imported for type checkers only) is taken at its word."""
-    found, *path = annotation.split(".")
-    value: Any = names.get(found)
-    for part in path:
-        value = getattr(value, part, None)
-    if value is None:
-        return annotation.rpartition(".")[2] == kind.__name__
-    return isinstance(value, type) and issubclass(value, kind)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, Unpack, overload
 
 from offpath.jobs.define.batch_task import BatchVerbs
+from offpath.jobs.define.definition import TaskSettings
 from offpath.jobs.define.task import (
     AsyncContextTask,
     AsyncTask,
@@ -16,7 +17,6 @@ from offpath.jobs.define.task import (
     SyncContextTask,
     SyncTask,
     Task,
-    TaskSettings,
     define,
 )
 from offpath.jobs.handler.context import Context

@@ -270,8 +270,9 @@ class JobContext(PlanVerbs):
 
     def _require_going(self) -> None:
         if self._run.over:
-            msg = f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
-            raise InvalidArgument(msg)
+            raise InvalidArgument(
+                f"the attempt of job {self.id} has ended: nothing can be joined to it any more"
+            )
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> _Ready:
         """Tell how far the job is. Written at most about once a second, the last call wins.
@@ -298,8 +299,9 @@ class JobContext(PlanVerbs):
         """
         if in_loop(self._host.loop):
             call.close()
-            msg = "Context.blocking() is for sync handlers: in a coroutine use await instead"
-            raise RuntimeError(msg)
+            raise RuntimeError(
+                "Context.blocking() is for sync handlers: in a coroutine use await instead"
+            )
         from offpath.jobs.handler.durable.lent_thread import Thread
 
         return Thread(self._host.loop).wait_for(call)
@@ -332,5 +334,4 @@ class Context(DurableVerbs, JobContext):
 def _check_amount(value: object, name: str) -> None:
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return
-    msg = f"progress: {name} must be a finite number, not {value!r}"
-    raise InvalidArgument(msg)
+    raise InvalidArgument(f"progress: {name} must be a finite number, not {value!r}")

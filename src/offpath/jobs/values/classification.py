@@ -74,11 +74,10 @@ def verdict(answer: object) -> Verdict:
     """Return a classifier's answer; raises TypeError for anything else."""
     if answer is None or isinstance(answer, Decision | Snooze):
         return answer
-    msg = (
+    raise TypeError(
         "on_failure must return offpath.RETRY, offpath.ABORT, an offpath.Snooze or None, "
         f"not {type(answer).__name__}"
     )
-    raise TypeError(msg)
 
 
 def aborted(error: BaseException, moment: Moment) -> Dead:
@@ -153,8 +152,9 @@ def _too_late(failure: Failure, why: str) -> Dead:
 def _due(snooze: Snooze, now: datetime) -> datetime:
     if snooze.until is not None:
         if snooze.until.tzinfo is None:
-            msg = "Snooze(until=...) needs an aware datetime, e.g. datetime.now(UTC) + ..."
-            raise ValueError(msg)
+            raise ValueError(
+                "Snooze(until=...) needs an aware datetime, e.g. datetime.now(UTC) + ..."
+            )
         return max(snooze.until.astimezone(UTC), now)
     delay = snooze.delay
     try:
@@ -162,6 +162,5 @@ def _due(snooze: Snooze, now: datetime) -> datetime:
     except (TypeError, ValueError):
         seconds = math.nan
     if not math.isfinite(seconds):
-        msg = f"{type(snooze).__name__}({delay!r}) is not a number of seconds"
-        raise ValueError(msg)
+        raise ValueError(f"{type(snooze).__name__}({delay!r}) is not a number of seconds")
     return now + timedelta(seconds=bounded(seconds))

@@ -42,8 +42,7 @@ def at_least(n: int, of: Literal["succeeded", "settled"] | Counting = "succeeded
     try:
         return When(need=need, of=Counting(of))
     except ValueError as error:
-        msg = f"at_least: of must be one of {', '.join(Counting)}, not {of!r}"
-        raise GateError(msg) from error
+        raise GateError(f"at_least: of must be one of {', '.join(Counting)}, not {of!r}") from error
 
 
 class Gate(Generic[G_co]):

@@ -144,8 +144,7 @@ def checked_size(text: str, limit: int, what: str) -> str:
     """``text``, if it has no more than ``limit`` bytes. Raises ``TooLarge``."""
     # Four bytes are the most that a character can take: most results need no counting.
     if len(text) * 4 > limit and (size := len(text.encode())) > limit:
-        msg = f"{what} has {size} bytes encoded; max_result_bytes is {limit}"
-        raise TooLarge(msg)
+        raise TooLarge(f"{what} has {size} bytes encoded; max_result_bytes is {limit}")
     return text
 
 

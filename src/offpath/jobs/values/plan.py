@@ -435,8 +435,9 @@ class _Carrier:
         if known is None:
             self.jobs[new.id] = joined
         elif known != joined:
-            msg = f"job {new.id} of task {new.task} is in this plan twice, in different places"
-            raise PlanError(msg)
+            raise PlanError(
+                f"job {new.id} of task {new.task} is in this plan twice, in different places"
+            )
         return new.id
 
 

@@ -45,8 +45,7 @@ class Signal:
         RuntimeError (``await`` it there).
         """
         if in_loop(self._loop):
-            msg = "Signal.wait() blocks: in a coroutine write `await signal` instead"
-            raise RuntimeError(msg)
+            raise RuntimeError("Signal.wait() blocks: in a coroutine write `await signal` instead")
         return self._event.wait(timeout)
 
     def __await__(self) -> Generator[None, None, None]:
@@ -62,8 +61,9 @@ class Signal:
 
     async def _until_set(self) -> None:
         if not in_loop(self._loop):
-            msg = "this signal can only be awaited in the worker's loop; threads use wait()"
-            raise RuntimeError(msg)
+            raise RuntimeError(
+                "this signal can only be awaited in the worker's loop; threads use wait()"
+            )
         if self._event.is_set():
             return
         waiter: asyncio.Future[None] = self._loop.create_future()

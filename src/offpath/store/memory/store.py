@@ -111,8 +111,7 @@ class MemoryStore(
 
     def migration_script(self, *, after: int = 0) -> str:  # noqa: ARG002 - the protocol's
         """There is no schema."""
-        message = "memory has no schema: give a sqlite:/// or postgresql:// URL"
-        raise CapabilityMissing(message)
+        raise CapabilityMissing("memory has no schema: give a sqlite:/// or postgresql:// URL")
 
     async def diagnose(self) -> list[Finding]:
         """Nothing can be wrong with it that its own process would not show."""

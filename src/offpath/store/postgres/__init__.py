@@ -8,8 +8,9 @@ try:
     import psycopg
     import psycopg_pool
 except ImportError as error:
-    message = "the Postgres backend needs psycopg: pip install 'offpath[postgres]'"
-    raise MissingExtra(message) from error
+    raise MissingExtra(
+        "the Postgres backend needs psycopg: pip install 'offpath[postgres]'"
+    ) from error
 
 from offpath.store.postgres.store import PostgresStore
 

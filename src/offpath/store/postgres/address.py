@@ -69,8 +69,7 @@ def _split(url: str) -> tuple[str, dict[str, str]]:
     if not separator:
         return url, {}
     if scheme.partition("+")[0] not in {"postgres", "postgresql"}:
-        message = f"not a Postgres URL: it starts with {scheme}://, not postgresql://"
-        raise InvalidArgument(message)
+        raise InvalidArgument(f"not a Postgres URL: it starts with {scheme}://, not postgresql://")
     parts = _parts(f"postgresql://{rest}")
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in pairs if name.startswith("offpath_")}
@@ -102,15 +101,15 @@ _UNESCAPED: Final = (
 def _refuse_unknown(own: dict[str, str]) -> None:
     unknown = sorted(own.keys() - {_DIRECT, _NOTIFY})
     if unknown:
-        message = f"unknown parameter {unknown[0]} in the URL: there are {_DIRECT} and {_NOTIFY}"
-        raise InvalidArgument(message)
+        raise InvalidArgument(
+            f"unknown parameter {unknown[0]} in the URL: there are {_DIRECT} and {_NOTIFY}"
+        )
 
 
 def _flag(text: str) -> bool:
     lowered = text.lower()
     if lowered not in _TRUE | _FALSE:
-        message = f"{_DIRECT} must be 1 or 0"
-        raise InvalidArgument(message)
+        raise InvalidArgument(f"{_DIRECT} must be 1 or 0")
     return lowered in _TRUE
 
 
@@ -119,8 +118,9 @@ def _conninfo(url: str, application_name: str) -> str:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         # psycopg's text repeats the URL, password and all
-        message = "not a Postgres URL: write postgresql://user:password@host:5432/database"
-        raise InvalidArgument(message) from None
+        raise InvalidArgument(
+            "not a Postgres URL: write postgresql://user:password@host:5432/database"
+        ) from None
     return make_conninfo("", **{"application_name": application_name, **_DEFAULTS, **given})
 
 

@@ -61,8 +61,10 @@ class Care:
                 settling.cancel()
                 await asyncio.wait((settling,))
         if settling.cancelled():
-            message = f"{len(settlements)} ends wait for a row that somebody has locked"
-            raise StoreUnavailable(f"{message}: it is unknown whether they were written")
+            raise StoreUnavailable(
+                f"{len(settlements)} ends wait for a row that somebody has locked: it is unknown "
+                "whether they were written"
+            )
         return settling.result()
 
     async def _settle_free(self, settlements: Sequence[Settlement], free: Settle) -> list[Settled]:

@@ -143,11 +143,10 @@ class PostgresDialect:
         """A snapshot would hide events below positions that are settled."""
         ((isolation,),) = yield self.sql["isolation"]()
         if isolation != "read committed":
-            message = (
+            raise WrongConnection(
                 f"a router cannot run in a transaction that is {isolation}: it sees the log as it "
                 "was when it began, and would pass events that it cannot see; use read committed"
             )
-            raise WrongConnection(message)
 
 
 class PostgresRunner:

@@ -103,11 +103,10 @@ class EventTables(PostgresPart):
         sight = await self._shared_look.settled(NOW_PATIENCE)
         if sight.waiting_for and sight.horizon < sight.given:
             waiting = ", ".join(sight.waiting_for)
-            message = (
+            raise StoreBusy(
                 f"open transactions write to the log ({waiting}), so its present is not known: "
                 "try again when they have ended, or begin at a position"
             )
-            raise StoreBusy(message)
         return sight.horizon
 
     async def read_log(self, router: str, partition: int, *, after: int, limit: int) -> LogPage:

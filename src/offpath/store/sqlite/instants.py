@@ -13,10 +13,9 @@ def later(now: int, seconds: float) -> int:
     except (OverflowError, ValueError):  # infinity, not a number
         at = LAST + 1
     if not 0 <= at <= LAST:
-        message = (
+        raise StoreRejected(
             f"{seconds} seconds from now is not a time that can be stored: give a smaller number"
         )
-        raise StoreRejected(message)
     return at
 
 

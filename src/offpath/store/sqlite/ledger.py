@@ -98,8 +98,7 @@ class MomentRunner:
         def locked() -> T:
             with self._using:
                 if self._closed:
-                    message = "the snapshot has ended: read within its `async with`"
-                    raise StoreUnavailable(message)
+                    raise StoreUnavailable("the snapshot has ended: read within its `async with`")
                 return work(self._session)
 
         answer: T = await self._block(locked)

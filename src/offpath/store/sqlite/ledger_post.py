@@ -204,8 +204,7 @@ def _side_steps(changes: Sequence[SideChange]) -> Queries[None]:
         # before the rows that take them: a key may go from one row to another
         yield SQL["give_up_unique_keys"](sides=batch(changed))
     if changed and len((yield SQL["change_sides"](sides=batch(changed)))) < len(changed):
-        message = "somebody else has written a row of the ledger meanwhile: do it again"
-        raise StoreBusy(message)
+        raise StoreBusy("somebody else has written a row of the ledger meanwhile: do it again")
     new = [astuple(one.row) for one in changes if not one.was]
     if new:
         yield _add("ledger_side_add", new)

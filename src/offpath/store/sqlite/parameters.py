@@ -32,8 +32,9 @@ def batch(rows: Iterable[Any]) -> str:
     except UnicodeEncodeError as error:
         raise not_unicode() from error
     if "\\u0000" in text and _NUL.search(text):
-        message = "a text holds a NUL character, which SQLite would cut off: remove or escape it"
-        raise StoreRejected(message)
+        raise StoreRejected(
+            "a text holds a NUL character, which SQLite would cut off: remove or escape it"
+        )
     return text
 
 

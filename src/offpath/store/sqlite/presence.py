@@ -198,8 +198,9 @@ def _lock(descriptor: int, path: Path) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= until:
-                text = "its lock is held by a process that is not a worker"
-                raise TimeoutError(errno.ETIMEDOUT, text, str(path)) from None
+                raise TimeoutError(
+                    errno.ETIMEDOUT, "its lock is held by a process that is not a worker", str(path)
+                ) from None
             time.sleep(_PAUSE)
         else:
             return

@@ -50,8 +50,9 @@ class Readers:
     async def run(self, work: Callable[[], T]) -> T:
         """Run something that blocks for a moment, off the event loop."""
         if self._closed or os.getpid() != self._pid:
-            message = "the store is closed, or was opened in the parent process: open a new one"
-            raise StoreUnavailable(message)
+            raise StoreUnavailable(
+                "the store is closed, or was opened in the parent process: open a new one"
+            )
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def stop(self) -> None:

@@ -162,20 +162,18 @@ class Writer:
         request = Request(work, None, True, None, None)
         self._requests.put(request)
         if not cast("threading.Event", request.done).wait(patience):
-            message = f"the file's writer did not answer within {patience:.0f} s"
-            raise StoreUnavailable(message)
+            raise StoreUnavailable(f"the file's writer did not answer within {patience:.0f} s")
         if request.error is not None:
             raise request.error
         return cast("T", request.result)
 
     def _require_open(self) -> None:
         if self._closing or os.getpid() != self._pid:
-            message = (
+            raise StoreUnavailable(
                 "the store is closed"
                 if self._closing
                 else "the store was opened in the parent process: open a new one after the fork"
             )
-            raise StoreUnavailable(message)
 
     def listen(self, polling: bool) -> None:
         """Start or stop looking for commits of other connections."""

@@ -152,8 +152,7 @@ _DIALECTS: Final = {"postgresql": "postgres"}
 def _require(found: str, wanted: Dialect) -> None:
     name = _DIALECTS.get(found, found)
     if name != wanted:
-        message = (
+        raise WrongConnection(
             f"within= was given a {name} connection, but this app stores its jobs in {wanted}: "
             "a transaction cannot span two databases"
         )
-        raise WrongConnection(message)

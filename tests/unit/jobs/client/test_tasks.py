@@ -20,8 +20,9 @@ from offpath.errors import (
     UnknownTask,
     UnsupportedType,
 )
+from offpath.jobs.define.definition import TaskSettings, takes_context
 from offpath.jobs.define.registry import Registry
-from offpath.jobs.define.task import Task, TaskSettings, define, takes_context
+from offpath.jobs.define.task import Task, define
 from offpath.jobs.handler.context import Context
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.job import Job

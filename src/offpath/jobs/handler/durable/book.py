@@ -110,8 +110,9 @@ class StepBook:
         if self.suspension is not None:
             raise Suspended(self.suspension.until)
         if self.run.over:
-            msg = f"the attempt of job {self.run.job.id} has ended: it can record nothing any more"
-            raise InvalidArgument(msg)
+            raise InvalidArgument(
+                f"the attempt of job {self.run.job.id} has ended: it can record nothing any more"
+            )
 
     @contextmanager
     def working(self) -> Iterator[None]:
