@@ -163,6 +163,27 @@ async def test_the_last_loss_buries_who_ran_alone(store: Store) -> None:
     assert (stored.reason, stored.losses) == (DeadReason.WORKER_LOST, 3)
 
 
+@pytest.mark.parametrize("begun_first", [True, False])
+async def test_what_begins_at_once_beside_a_suspect_ends_its_being_alone(
+    store: Store, *, begun_first: bool
+) -> None:
+    """A job that begins inline begins whatever runs there: the next crash may be its doing."""
+    (job_id,) = await suspected(store, 1)
+    await join(store)
+    (suspect,) = (await ask_apart(store)).jobs
+    if begun_first:
+        assert await store.begin([suspect]) == {job_id}
+    assert await store.start(new_job(), "w1") is not None
+    assert await store.begin([suspect]) == {job_id}
+    assert {one.state for one in await crash(store, "w1")} == {JobState.QUEUED}
+    await join(store, "w2")
+    assert [job.id for job in await take_apart(store, "w2")] == [job_id]
+    await join(store, "w3")
+    assert await store.start(new_job(), "w3") is not None
+    (rescued,) = await crash(store, "w2")
+    assert rescued.state is JobState.DEAD
+
+
 async def test_no_number_of_losses_buries_who_ran_beside_others(store: Store) -> None:
     await suspected(store, 6)
     for number in range(20):

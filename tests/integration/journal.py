@@ -23,6 +23,7 @@ class Entry:
     job: str
     pid: int
     attempt: int
+    """Or the delivery, as the handler that notes it decides."""
     at: float
     """Seconds of the monotonic clock."""
 

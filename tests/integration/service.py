@@ -39,10 +39,12 @@ async def work(ctx: offpath.Context, seconds: float) -> int:
 
 @app.task
 async def stint(ctx: offpath.Context, seconds: float) -> None:
-    """Take a while."""
-    note("start", ctx.id, ctx.attempt)
-    await asyncio.sleep(seconds)
-    note("end", ctx.id, ctx.attempt)
+    """Take a while. Notes each delivery, and its end on whatever way it is left."""
+    note("start", ctx.id, ctx.deliveries)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        note("end", ctx.id, ctx.deliveries)
 
 
 @app.task

@@ -89,4 +89,5 @@ def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob 
         return None
     running = handed_out(record, worker, now)
     tables.file(running, now)
+    tables.suspects.alone -= set(tables.held[worker])  # it begins whatever runs there
     return leased(running)

@@ -18,7 +18,7 @@ from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.handouts import ANNOUNCE, JOB, job_of
 from offpath.store.postgres.part import PostgresPart
 from offpath.store.postgres.steps import moment, to_json
-from offpath.store.programs.dialect import Announced, Steps, ask, embed
+from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.refusals import not_registered, refuse_waiting
 from offpath.store.sql import Catalogue
 
@@ -139,7 +139,10 @@ def start_steps(
     sql: Catalogue,
 ) -> Steps[LeasedJob | None]:
     """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
-    if not (yield from ask(sql["alive"](worker=worker, now=moment(now)))):
+    # It begins whatever runs there. First, since rows of known jobs are locked before new ones.
+    beside = sql["beside_suspect"](worker=worker)
+    _, alive = yield Send((beside, sql["alive"](worker=worker, now=moment(now))))
+    if not alive:
         raise not_registered(worker)
     (answer,) = yield from embed(commit_steps(Effects(jobs=(job,)), now, sql=sql))
     if not answer.created:

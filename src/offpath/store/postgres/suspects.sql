@@ -60,6 +60,12 @@ set started_at = null, alone = :alone::boolean
 where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
     and j.state = 'running' and j.worker = :worker::text
 
+-- name: beside_suspect
+-- A suspect whose worker begins another job does not run alone any more.
+update offpath.job j
+set alone = false
+where j.suspected is not null and j.state = 'running' and j.worker = :worker::text and j.alone
+
 -- name: begin_apart
 -- Reserved suspects run from now on.
 with mine as materialized (

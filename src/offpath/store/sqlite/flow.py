@@ -66,6 +66,7 @@ def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | N
     refuse_waiting(job)
     if not session.run(SQL["alive"](worker=worker, now=now)):
         raise not_registered(worker)
+    session.run(SQL["beside_suspect"](worker=worker))  # it begins whatever runs there
     (answer,) = session.drive(effect_steps(Effects(jobs=(job,)), now))
     if not answer.created:
         return None

@@ -32,6 +32,13 @@ update offpath_job set started_at = null, alone = :alone
 where
     id in (select value from json_each(:ids)) and +state = 'running' and +worker = :worker
 
+-- name: beside_suspect
+-- A suspect whose worker begins another job does not run alone any more.
+update offpath_job set alone = 0
+where
+    suspected is not null and finished_at is null and +state = 'running' and +worker = :worker
+    and alone
+
 -- name: begin_apart
 -- Reserved suspects run from now on.
 update offpath_job set started_at = :now
