@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SHARED = {
     "actions",
+    "browse",
     "claims",
     "declarations",
     "endpoints",

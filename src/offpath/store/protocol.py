@@ -35,6 +35,7 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.actions import ActionStore
+from offpath.store.browse import BrowseStore
 from offpath.store.capabilities import Capabilities
 from offpath.store.declarations import DeclarationStore
 from offpath.store.events import EventStore
@@ -115,6 +116,7 @@ class Store(
     LedgerStore,
     DeclarationStore,
     ActionStore,
+    BrowseStore,
     FindingStore,
     HealthStore,
     Protocol,

@@ -354,6 +354,18 @@ class ObservedStore:
     actions = _timed(Store.actions).quiet
     prune_actions = _timed(Store.prune_actions).quiet
 
+    # -- lists for people --------------------------------------------------------------------
+
+    browse = _timed(Store.browse).quiet
+    graph = _timed(Store.graph).quiet
+    browse_groups = _timed(Store.browse_groups).quiet
+    open_gates = _timed(Store.open_gates).quiet
+    pending_signals = _timed(Store.pending_signals).quiet
+    drop_signals = _timed(Store.drop_signals).quiet
+    next_due = _timed(Store.next_due).quiet
+    newest_events = _timed(Store.newest_events).quiet
+    ids_beginning = _timed(Store.ids_beginning).quiet
+
     # -- findings and health ---------------------------------------------------------------
 
     findings = _timed(Store.findings).quiet

@@ -41,7 +41,7 @@ def find(tables: Tables, where: JobFilter, *, limit: int, after: str | None, new
     """One page of the jobs that match, by id."""
     if limit <= 0:
         return Page(items=())
-    found = (job for job in _matching(tables, where) if _beyond(job.id, after, newest=newest))
+    found = (job for job in _matching(tables, where) if is_beyond(job.id, after, newest=newest))
     limit = min(limit, MOST_ON_A_PAGE)
     pick = heapq.nlargest if newest else heapq.nsmallest
     jobs = pick(limit + 1, found, key=lambda job: job.id)
@@ -49,7 +49,8 @@ def find(tables: Tables, where: JobFilter, *, limit: int, after: str | None, new
     return Page(items=items, next=items[-1].id if len(jobs) > limit else None)
 
 
-def _beyond(job_id: str, after: str | None, *, newest: bool) -> bool:
+def is_beyond(job_id: str, after: str | None, *, newest: bool) -> bool:
+    """True if a job comes behind ``after``."""
     if after is None:
         return True
     return job_id < after if newest else job_id > after
@@ -114,11 +115,11 @@ def _matching(tables: Tables, where: JobFilter) -> Iterable[JobRecord]:
         jobs = get(tables, tables.members(where.group_id))
     else:
         jobs = tables.jobs.values()
-    tests = _tests_of(where)
+    tests = tests_of(where)
     return (job for job in jobs if all(test(job) for test in tests))
 
 
-def _tests_of(where: JobFilter) -> list[Test]:
+def tests_of(where: JobFilter) -> list[Test]:
     """Only the conditions that were given."""
     tests = [test for given, test in _membership_tests(where) if given]
     tests += [test for given, test in _scalar_tests(where) if given is not None]

@@ -45,6 +45,7 @@ from offpath.store.memory import (
 )
 from offpath.store.memory import effects as doors
 from offpath.store.memory.actions import MemoryActions
+from offpath.store.memory.browse import MemoryBrowse
 from offpath.store.memory.declarations import MemoryDeclarations
 from offpath.store.memory.events import MemoryEvents, no_transactions
 from offpath.store.memory.flow import MemoryFlow
@@ -74,6 +75,7 @@ class MemoryStore(
     MemoryLedger,
     MemoryDeclarations,
     MemoryActions,
+    MemoryBrowse,
     MemoryFindings,
     MemoryHealth,
 ):

@@ -50,7 +50,7 @@ def find(
 
 
 def _find(d: Dialect, where: JobFilter, limit: int, after: str | None, *, newest: bool) -> Query:
-    values = {**_conditions(d, where), "limit": limit, "after": after}
+    values = {**conditions(d, where), "limit": limit, "after": after}
     only_dead = where.states == (JobState.DEAD,)
     few = bool(where.ids) or where.group_id is not None
     # SQLite plans a statement before it has the values: for few jobs it has a statement of its own
@@ -62,7 +62,7 @@ def _find(d: Dialect, where: JobFilter, limit: int, after: str | None, *, newest
 def count(d: Dialect, where: JobFilter) -> Steps[list[Count]]:
     """The number of jobs that match, by state, queue and task."""
     numbers: Counter[tuple[JobState, str, str]] = Counter()
-    for state, queue, task, number in (yield from one(d.sql["count"](**_conditions(d, where)))):
+    for state, queue, task, number in (yield from one(d.sql["count"](**conditions(d, where)))):
         if state in STATES:  # one of no known state is listed, and doctor tells of it
             numbers[STATES[state], queue, task] += number
     return [
@@ -80,7 +80,7 @@ def backlog(d: Dialect, *, limit: int = 1000) -> Steps[list[Backlog]]:
     ]
 
 
-def _conditions(d: Dialect, where: JobFilter) -> dict[str, Any]:
+def conditions(d: Dialect, where: JobFilter) -> dict[str, Any]:
     """The filter as parameters; None stands for any."""
     return {
         "ids": d.ids(where.ids) if where.ids else None,

@@ -6,6 +6,7 @@ from typing import Final
 
 from offpath.store.programs import (
     actions,
+    browse,
     claims,
     declarations,
     endpoints,
@@ -33,6 +34,8 @@ from offpath.store.programs.dialect import READS, WRITES, How, Runner, transitio
 
 _ASKED: Final = How(reads=True, call=True)
 """A read that a request waits for."""
+_WALKED: Final = How(reads=True, call=True, unpinned=True)
+"""The same, which is planned by its values: what it walks depends on them."""
 
 
 class SqlLedgerReads:
@@ -146,6 +149,17 @@ class SqlStore(SqlLedgerReads):
     count = transition(reads.count, How(reads=True, unpinned=True))
     backlog = transition(reads.backlog, READS)
 
+    # -- lists for people ------------------------------------------------------------------
+
+    graph = transition(browse.graph, _ASKED)
+    browse_groups = transition(browse.browse_groups, _WALKED)
+    open_gates = transition(browse.open_gates, _ASKED)
+    pending_signals = transition(browse.pending_signals, _ASKED)
+    drop_signals = transition(browse.drop_signals)
+    next_due = transition(browse.next_due, _ASKED)
+    newest_events = transition(browse.newest_events, _WALKED)
+    ids_beginning = transition(browse.ids_beginning, _ASKED)
+
     # -- limits ----------------------------------------------------------------------------
 
     limits = transition(flow.limits, READS)
@@ -191,6 +205,7 @@ class SqlStore(SqlLedgerReads):
     # -- last, since these are the names of modules too: above here they mean the module ----
 
     actions = transition(actions.listed, READS)
+    browse = transition(browse.browse, _WALKED)
     declarations = transition(declarations.listed, READS)
     gates = transition(gates.listed, _ASKED)
     groups = transition(groups.listed, _ASKED)

@@ -1,0 +1,439 @@
+-- name: browse_newest
+-- Ids of jobs that match among the next rows, newest first.
+--
+-- All rows by id, or the few ones that were asked for: SQLite plans without the values, and a
+-- condition on these alone is tried once, before a row is read.
+select job.id
+from (
+    select * from (
+        select walked.id from offpath_job as walked
+        where
+            :source is null and :ids is null and :group_id is null
+            and (:after is null or walked.id < :after)
+        order by walked.id desc
+        limit :most
+    )
+    union all
+    select * from (
+        select candidate.id from (
+            select value as id from json_each(coalesce(:ids, '[]'))
+            union
+            select :group_id where :group_id is not null
+            union
+            select member.id from offpath_job as member
+            where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select dead.id from offpath_job as dead indexed by offpath_job_dead
+            where
+                :source = '["dead"]'
+                and dead.state = 'dead'
+                and (:after is null or dead.id < :after)
+            union
+            select busy.id from offpath_job as busy indexed by offpath_job_running
+            where :source = '["running"]' and busy.state = 'running'
+        ) as candidate
+        cross join offpath_job as known on known.id = candidate.id
+        where
+            (:after is null or known.id < :after)
+            and (:ids is null or known.id in (select value from json_each(:ids)))
+            and (:group_id is null or known.group_id = :group_id or known.id = :root)
+        order by candidate.id desc
+        limit :most
+    )
+) as looked
+cross join offpath_job as job on job.id = looked.id
+where
+    (:states is null or job.state in (select value from json_each(:states)))
+    and (:tasks is null or job.task in (select value from json_each(:tasks)))
+    and (:queues is null or job.queue in (select value from json_each(:queues)))
+    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+    and (:parent is null or job.parent = :parent)
+    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
+    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
+    and (:finished_after is null or job.finished_at >= :finished_after)
+    and (:finished_before is null or job.finished_at < :finished_before)
+    and (:redrives_below is null or job.redrives < :redrives_below)
+    and (
+        :error_types is null
+        or (
+            select past.type from offpath_failure as past
+            where past.job = job.seq order by past.seq desc limit 1
+        ) in (select value from json_each(:error_types))
+    )
+    and not exists (
+        select 1 from json_each(coalesce(:tags, '[]')) as wanted
+        where
+            not exists (
+                select 1
+                from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
+                where tag.value = wanted.value
+            )
+    )
+    and (
+        :text is null
+        or (:arguments and instr(job.input, :text) > 0)
+        or instr(
+            (
+                select json_extract(past.failure, '$.message') from offpath_failure as past
+                where past.job = job.seq order by past.seq desc limit 1
+            ),
+            :text
+        ) > 0
+    )
+order by looked.id desc
+limit :limit
+
+-- name: reach_newest
+-- The last row that such a page looked at; none when it looked at all that there is.
+select job.id, job.enqueued_at
+from (
+    select * from (
+        select walked.id from offpath_job as walked
+        where
+            :source is null and :ids is null and :group_id is null
+            and (:after is null or walked.id < :after)
+        order by walked.id desc
+        limit 1 offset :most - 1
+    )
+    union all
+    select * from (
+        select candidate.id from (
+            select value as id from json_each(coalesce(:ids, '[]'))
+            union
+            select :group_id where :group_id is not null
+            union
+            select member.id from offpath_job as member
+            where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select dead.id from offpath_job as dead indexed by offpath_job_dead
+            where
+                :source = '["dead"]'
+                and dead.state = 'dead'
+                and (:after is null or dead.id < :after)
+            union
+            select busy.id from offpath_job as busy indexed by offpath_job_running
+            where :source = '["running"]' and busy.state = 'running'
+        ) as candidate
+        cross join offpath_job as known on known.id = candidate.id
+        where
+            (:after is null or known.id < :after)
+            and (:ids is null or known.id in (select value from json_each(:ids)))
+            and (:group_id is null or known.group_id = :group_id or known.id = :root)
+        order by candidate.id desc
+        limit 1 offset :most - 1
+    )
+) as looked
+cross join offpath_job as job on job.id = looked.id
+
+-- name: browse_oldest
+-- Ids of jobs that match among the next rows, oldest first.
+--
+-- All rows by id, or the few ones that were asked for: SQLite plans without the values, and a
+-- condition on these alone is tried once, before a row is read.
+select job.id
+from (
+    select * from (
+        select walked.id from offpath_job as walked
+        where
+            :source is null and :ids is null and :group_id is null
+            and (:after is null or walked.id > :after)
+        order by walked.id
+        limit :most
+    )
+    union all
+    select * from (
+        select candidate.id from (
+            select value as id from json_each(coalesce(:ids, '[]'))
+            union
+            select :group_id where :group_id is not null
+            union
+            select member.id from offpath_job as member
+            where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select dead.id from offpath_job as dead indexed by offpath_job_dead
+            where
+                :source = '["dead"]'
+                and dead.state = 'dead'
+                and (:after is null or dead.id > :after)
+            union
+            select busy.id from offpath_job as busy indexed by offpath_job_running
+            where :source = '["running"]' and busy.state = 'running'
+        ) as candidate
+        cross join offpath_job as known on known.id = candidate.id
+        where
+            (:after is null or known.id > :after)
+            and (:ids is null or known.id in (select value from json_each(:ids)))
+            and (:group_id is null or known.group_id = :group_id or known.id = :root)
+        order by candidate.id
+        limit :most
+    )
+) as looked
+cross join offpath_job as job on job.id = looked.id
+where
+    (:states is null or job.state in (select value from json_each(:states)))
+    and (:tasks is null or job.task in (select value from json_each(:tasks)))
+    and (:queues is null or job.queue in (select value from json_each(:queues)))
+    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+    and (:parent is null or job.parent = :parent)
+    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
+    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
+    and (:finished_after is null or job.finished_at >= :finished_after)
+    and (:finished_before is null or job.finished_at < :finished_before)
+    and (:redrives_below is null or job.redrives < :redrives_below)
+    and (
+        :error_types is null
+        or (
+            select past.type from offpath_failure as past
+            where past.job = job.seq order by past.seq desc limit 1
+        ) in (select value from json_each(:error_types))
+    )
+    and not exists (
+        select 1 from json_each(coalesce(:tags, '[]')) as wanted
+        where
+            not exists (
+                select 1
+                from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
+                where tag.value = wanted.value
+            )
+    )
+    and (
+        :text is null
+        or (:arguments and instr(job.input, :text) > 0)
+        or instr(
+            (
+                select json_extract(past.failure, '$.message') from offpath_failure as past
+                where past.job = job.seq order by past.seq desc limit 1
+            ),
+            :text
+        ) > 0
+    )
+order by looked.id
+limit :limit
+
+-- name: reach_oldest
+-- The last row that such a page looked at; none when it looked at all that there is.
+select job.id, job.enqueued_at
+from (
+    select * from (
+        select walked.id from offpath_job as walked
+        where
+            :source is null and :ids is null and :group_id is null
+            and (:after is null or walked.id > :after)
+        order by walked.id
+        limit 1 offset :most - 1
+    )
+    union all
+    select * from (
+        select candidate.id from (
+            select value as id from json_each(coalesce(:ids, '[]'))
+            union
+            select :group_id where :group_id is not null
+            union
+            select member.id from offpath_job as member
+            where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select dead.id from offpath_job as dead indexed by offpath_job_dead
+            where
+                :source = '["dead"]'
+                and dead.state = 'dead'
+                and (:after is null or dead.id > :after)
+            union
+            select busy.id from offpath_job as busy indexed by offpath_job_running
+            where :source = '["running"]' and busy.state = 'running'
+        ) as candidate
+        cross join offpath_job as known on known.id = candidate.id
+        where
+            (:after is null or known.id > :after)
+            and (:ids is null or known.id in (select value from json_each(:ids)))
+            and (:group_id is null or known.group_id = :group_id or known.id = :root)
+        order by candidate.id
+        limit 1 offset :most - 1
+    )
+) as looked
+cross join offpath_job as job on job.id = looked.id
+
+-- name: briefs
+-- What lists show of these jobs.
+select
+    job.id, job.task, job.queue, job.state, job.priority, job.run_at, job.enqueued_at,
+    job.attempt, job.deliveries, job.group_id, job.parent, job.tags, job.worker,
+    job.cancel_requested, job.started_at, job.finished_at, job.reason, job.limit_key, past.type,
+    substr(json_extract(past.failure, '$.message'), 1, 300)
+from offpath_job as job
+left join offpath_failure as past on past.seq = (
+    select last.seq from offpath_failure as last
+    where last.job = job.seq order by last.seq desc limit 1
+)
+where job.id in (select value from json_each(:ids))
+
+-- name: members
+-- The first members of a group by id, its root among them.
+select id, task, state, parent, gate from (
+    select job.id, job.task, job.state, job.parent, iif(job.gate_left = 0, job.gate, null) as gate
+    from offpath_job as job
+    where job.id = :root
+    union
+    select * from (
+        select job.id, job.task, job.state, job.parent, iif(job.gate_left = 0, job.gate, null)
+        from offpath_job as job
+        where job.group_id = :group_id and job.group_id <> job.id
+        order by job.id
+        limit :limit
+    )
+)
+order by id
+limit :limit
+
+-- name: member_gates
+-- These gates, without what they watch.
+select id, state, need, counting, total, succeeded, failed, deadline, 0, null
+from offpath_job_gate
+where id in (select value from json_each(:gates))
+order by id
+
+-- name: watched_members
+-- The members among those that these gates watch, in their order.
+select gate, job
+from offpath_gate_watch
+where gate in (select value from json_each(:gates))
+    and job in (select value from json_each(:members))
+order by gate, place
+
+-- name: browse_groups
+-- Groups that have a row, newest first.
+select
+    looked.id, looked.open, looked.failed, looked.policy, looked.closing, looked.final,
+    root.task, root.enqueued_at
+from (
+    select id, open, failed, policy, closing, final from offpath_group
+    where :after is null or id < :after
+    order by id desc
+    limit :most
+) as looked
+left join offpath_job as root on root.id = looked.id
+where not :unended or looked.open > 0
+order by looked.id desc
+limit :limit
+
+-- name: open_gates
+-- Gates that wait, by id, each with how many jobs it holds and one of them.
+select
+    gate.id, gate.state, gate.need, gate.counting, gate.total, gate.succeeded, gate.failed,
+    gate.deadline,
+    (
+        select count(*) from (
+            select 1 from offpath_job as held
+            where held.gate = gate.id and held.state = 'blocked' and held.gate_left = 0
+            limit 1000
+        )
+    ),
+    (
+        select min(few.id) from (
+            select held.id from offpath_job as held
+            where held.gate = gate.id and held.state = 'blocked' and held.gate_left = 0
+            limit 1000
+        ) as few
+    )
+from offpath_job_gate as gate
+where gate.state = 'open' and (:after is null or gate.id > :after)
+order by gate.id
+limit :limit
+
+-- name: pending_signals
+-- Signals that nobody has taken, by id.
+select id, target, event, payload, expires_at, sent_at
+from offpath_signal
+where taken_at is null and expires_at > :now and (:after is null or id > :after)
+order by id
+limit :limit
+
+-- name: drop_signals
+-- Nobody gets these any more; they stay known until their time is over.
+update offpath_signal set taken_at = :now
+where id in (select value from json_each(:ids)) and taken_at is null
+returning id
+
+-- name: next_due
+-- The ready jobs of a queue that are next: the first of each lane, and of these the best.
+with recursive lanes (task) as (
+    select (
+        select job.task from offpath_job as job
+        where job.state = 'ready' and job.queue = :queue
+        order by job.task limit 1
+    )
+    union all
+    select (
+        select job.task from offpath_job as job
+        where job.state = 'ready' and job.queue = :queue and job.task > lanes.task
+        order by job.task limit 1
+    )
+    from lanes where lanes.task is not null
+)
+select job.id
+from lanes
+cross join offpath_job as job on job.id in (
+    select best.id from offpath_job as best
+    where best.state = 'ready' and best.queue = :queue and best.task = lanes.task
+    order by best.priority desc, best.run_at, best.id
+    limit :limit
+)
+where lanes.task is not null
+order by job.priority desc, job.run_at, job.id
+limit :limit
+
+-- name: newest_events
+-- Events of the log, newest first.
+select position, id, domain, type, stream, payload, at, key, 0
+from offpath_log
+where (:domain is null or domain = :domain) and (:before is null or position < :before)
+order by position desc
+limit :limit
+
+-- name: job_ids
+-- Jobs between two ids.
+select id from offpath_job
+where id between :first and :last
+order by id
+limit :limit
+
+-- name: gate_ids
+-- Gates between two ids.
+select id from offpath_job_gate
+where id between :first and :last
+order by id
+limit :limit
+
+-- name: message_ids
+-- Messages between two ids.
+select id from offpath_message
+where id between :first and :last
+order by id
+limit :limit
+
+-- name: event_ids
+-- Events between two ids.
+select id from offpath_log
+where id between :first and :last
+order by id
+limit :limit
+
+-- name: letter_ids
+-- Letters between two ids.
+select id from offpath_letter
+where id between :first and :last
+order by id
+limit :limit
+
+-- name: action_ids
+-- Actions between two ids.
+select id from offpath_action
+where id between :first and :last
+order by id
+limit :limit
+
+-- name: worker_ids
+-- Workers between two ids.
+select id from offpath_worker
+where id between :first and :last
+order by id
+limit :limit
