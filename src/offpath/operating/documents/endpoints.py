@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from offpath.events.webhook.endpoints import Receiver
 from offpath.model.endpoint import EndpointState, stream_of
-from offpath.model.message import Box, MessageBacklog
+from offpath.model.message import Box, MessageBacklog, MessageState
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.messages import MessageDocument
 
 
 class EndpointDocument(Struct, frozen=True, kw_only=True):
@@ -40,6 +41,16 @@ class EndpointList(Struct, frozen=True, kw_only=True):
     items: tuple[EndpointDocument, ...]
 
 
+class EndpointShown(EndpointDocument, frozen=True, kw_only=True):
+    """An endpoint with the newest messages of its stream."""
+
+    messages: tuple[MessageDocument, ...]
+    delivered: int
+    """The number of these that were delivered."""
+    failed: int
+    """The number of these whose last attempt failed."""
+
+
 def describe_all(found: Iterable[Receiver], backlog: Sequence[MessageBacklog]) -> EndpointList:
     """The documents of endpoints, with what waits for each."""
     waiting = {one.stream: one for one in backlog if one.box is Box.OUT}
@@ -51,3 +62,14 @@ def _described(one: Receiver, waiting: dict[str, MessageBacklog]) -> EndpointDoc
     known = waiting.get(stream)
     counts = {"due": known.due if known else 0, "dead": known.dead if known else 0}
     return filled(EndpointDocument, one, url=redact_text(one.url), stream=stream, **counts)
+
+
+def describe_shown(one: EndpointDocument, newest: Sequence[MessageDocument]) -> EndpointShown:
+    """The document of one endpoint."""
+    return filled(
+        EndpointShown,
+        one,
+        messages=tuple(newest),
+        delivered=sum(each.state is MessageState.DONE for each in newest),
+        failed=sum(each.failure is not None for each in newest),
+    )

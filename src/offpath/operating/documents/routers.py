@@ -8,8 +8,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from offpath.events.verification import Check
 from offpath.model.redact import redact_text
-from offpath.model.route import Letter, Route, RouterLag, RouterRecord
+from offpath.model.route import (
+    Attempt,
+    AttemptStatus,
+    Letter,
+    Route,
+    RouterLag,
+    RouterRecord,
+)
 from offpath.operating.documents.fields import filled
 from offpath.operating.redaction import PLAIN, Redaction
 
@@ -61,6 +69,38 @@ class LetterDocument(Struct, frozen=True, kw_only=True):
     resolution: str | None
 
 
+class AttemptDocument(Struct, frozen=True, kw_only=True):
+    """The decision of a router about an event."""
+
+    router: str
+    event: str
+    position: int
+    route: str
+    status: AttemptStatus
+    number: int
+    detail: str | None
+    at: datetime | None
+    key: str
+    """The key by which receivers drop duplicates: the same at every attempt."""
+
+
+class AttemptPage(Struct, frozen=True, kw_only=True):
+    """Attempts in the log's order; ``next`` is given back as ``after``."""
+
+    items: tuple[AttemptDocument, ...]
+    next: str | None
+
+
+class RouterChecked(Struct, frozen=True, kw_only=True):
+    """The numbered checks of what must hold for a router."""
+
+    router: str
+    items: tuple[Check, ...]
+    holds: int
+    """The number of checks that hold."""
+    fails: int
+
+
 class RouterList(Struct, frozen=True, kw_only=True):
     """All routers."""
 
@@ -105,6 +145,27 @@ def describe_letter(one: Letter, seen: Redaction = PLAIN) -> LetterDocument:
         detail=redact_text(one.detail),
         **of_event,
     )
+
+
+def describe_attempts(found: Sequence[Attempt], limit: int) -> AttemptPage:
+    """The document of a page of attempts."""
+    items = tuple(_attempt(one) for one in found)
+    last = found[-1] if found and len(found) >= limit else None
+    return AttemptPage(items=items, next=None if last is None else f"{last.position}:{last.number}")
+
+
+def describe_checks(router: str, found: Sequence[Check]) -> RouterChecked:
+    """The document of a router's checks."""
+    return RouterChecked(
+        router=router,
+        items=tuple(found),
+        holds=sum(one.fine is True for one in found),
+        fails=sum(one.fine is False for one in found),
+    )
+
+
+def _attempt(one: Attempt) -> AttemptDocument:
+    return filled(AttemptDocument, one, detail=redact_text(one.detail) if one.detail else None)
 
 
 def router_state(one: RouterRecord) -> str:

@@ -1,0 +1,163 @@
+"""Views of what code and settings say: configuration, tasks, sweeps."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from offpath.app import App
+from offpath.errors import NotFound
+from offpath.health.fleet import FleetMember, WorkerPresence, member
+from offpath.jobs.define.task_verbs import AnyTask
+from offpath.model.fan_out import TASK as FAN_OUT
+from offpath.model.health import LoopReport
+from offpath.model.options import decode_run
+from offpath.operating.documents import configuration
+from offpath.operating.documents.configuration import ConfigurationDocument
+from offpath.operating.documents.fields import filled
+from offpath.operating.documents.sweeps import SweepDocument, SweepList, SweepLoopDocument
+from offpath.operating.documents.tasks import (
+    RetryDocument,
+    TaskDocument,
+    TaskList,
+    TaskOptionsDocument,
+    TaskShown,
+)
+from offpath.store.protocol import Backlog
+from offpath.sweeps.registry import SweepInfo
+
+_MOST_DUE: Final = 1_000
+_PACKAGES: Final = (
+    *("msgspec", "psycopg", "starlette", "jinja2", "uvicorn", "aiohttp", "cryptography"),
+    *("django", "fastapi", "sqlalchemy", "prometheus-client", "nats-py", "aio-pika", "redis"),
+)
+"""Libraries by whose versions a fault may differ."""
+_TERMS: Final = ("every", "limit", "row_timeout", "shared", "own")
+
+
+async def config(app: App) -> ConfigurationDocument:
+    """The settings in force, the schema's steps and the versions. It holds no secret."""
+    store, settings = app.store(), app.settings
+    return configuration.describe(
+        version=version("offpath"),
+        python=platform.python_version(),
+        backend=store.capabilities.name,
+        values=settings.shown(),
+        sources=settings.sources(),
+        steps=await store.migrations(),
+        packages={name: _installed(name) for name in _PACKAGES},
+    )
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+# -- tasks -----------------------------------------------------------------------------------------
+
+
+async def tasks(app: App) -> TaskList:
+    """The tasks that this app defines, that live workers run, or of which jobs are due."""
+    live, due = await _live(app), await app.store().backlog(limit=_MOST_DUE)
+    names = {*app.tasks, *(one.task for one in due)}
+    names.update(task for one in live for task in one.record.info.tasks)
+    return TaskList(
+        items=tuple(_task(app, name, live, due) for name in sorted(names) if name != FAN_OUT)
+    )
+
+
+async def task(app: App, name: str) -> TaskShown:
+    """One task. Raises ``NotFound`` where nobody knows it and no job of it is due."""
+    live, due = await _live(app), await app.store().backlog(limit=_MOST_DUE)
+    found, known = _task(app, name, live, due), app.tasks.get(name)
+    queues = tuple(one.queue for one in due if one.task == name)
+    if known is None and not found.workers and not queues:
+        raise NotFound(f"no live worker has a task {name!r:.80}, and no job of it is due")
+    doc = None if known is None else known.fn.__doc__
+    return filled(
+        TaskShown,
+        found,
+        options=None if known is None else _options(known),
+        arguments=None if known is None else known.inputs.schema(),
+        result=None if known is None else known.results.schema(),
+        summary=doc.strip().splitlines()[0] if doc and doc.strip() else None,
+        queues=queues,
+    )
+
+
+def _task(app: App, name: str, live: Iterable[FleetMember], due: Sequence[Backlog]) -> TaskDocument:
+    known = app.tasks.get(name)
+    return TaskDocument(
+        name=name,
+        here=known is not None,
+        queue=None if known is None else known.template.queue,
+        workers=sum(one.record.info.knows(name) for one in live),
+        ready=sum(one.ready for one in due if one.task == name),
+    )
+
+
+def _options(known: AnyTask) -> TaskOptionsDocument:
+    template = known.template
+    run = decode_run(template.options)
+    return filled(
+        TaskOptionsDocument,
+        template,
+        retry=filled(RetryDocument, run.retry),
+        timeout=run.timeout,
+        keep=run.keep,
+        unique=None if template.unique is None else template.unique.policy.value,
+        limit=None if template.limit is None else template.limit.key,
+        concurrency=known.concurrency,
+    )
+
+
+async def _live(app: App) -> list[FleetMember]:
+    told = (member(one) for one in await app.workers())
+    return [one for one in told if one.presence is WorkerPresence.LIVE]
+
+
+# -- sweeps ----------------------------------------------------------------------------------------
+
+
+async def sweeps(app: App) -> SweepList:
+    """The sweeps of this app, and those that live workers drive for others."""
+    live = await _live(app)
+    known = app.sweeps.list()
+    own = {one.name for one in known}
+    others = sorted({name for one in live for name in _driven(one)} - own)
+    told = [_sweep(one.name, one, live) for one in known]
+    return SweepList(items=(*told, *(_sweep(name, None, live) for name in others)))
+
+
+_PREFIX: Final = "sweep:"
+"""The names of loops that drive registered sweeps begin so."""
+
+
+def _driven(one: FleetMember) -> Iterator[str]:
+    for loop in _loops(one):
+        if loop.name.startswith(_PREFIX):
+            yield loop.name.removeprefix(_PREFIX)
+
+
+def _sweep(name: str, info: SweepInfo | None, live: Sequence[FleetMember]) -> SweepDocument:
+    found = [
+        (one, loop) for one in live for loop in _loops(one) if loop.name in {name, _PREFIX + name}
+    ]
+    return SweepDocument(
+        name=name,
+        here=info is not None,
+        loops=tuple(
+            filled(SweepLoopDocument, loop, worker=one.record.info.id) for one, loop in found
+        ),
+        reported_at=max((one.record.seen_at for one, _ in found), default=None),
+        **{term: None if info is None else getattr(info, term) for term in _TERMS},
+    )
+
+
+def _loops(one: FleetMember) -> Sequence[LoopReport]:
+    return () if one.report is None else one.report.loops

@@ -1,0 +1,177 @@
+"""Documents of lists that look at a bounded number of rows: jobs, groups, gates, signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import Struct
+
+from offpath.model.brief import BriefPage, GateBrief, GroupBrief, JobBrief, SignalRecord
+from offpath.model.gate import Counting, GateState
+from offpath.model.group import GroupPolicy
+from offpath.model.job import JobState
+from offpath.model.redact import redact_text
+from offpath.operating.documents.fields import filled
+from offpath.operating.graph import gate_text
+from offpath.operating.redaction import PLAIN, Redaction
+
+MOST_TAGS: Final = 20
+"""Tags of a job that a list tells."""
+
+
+class BriefDocument(Struct, frozen=True, kw_only=True):
+    """A job in a list: nothing of its input, result and tracebacks."""
+
+    id: str
+    task: str
+    queue: str
+    state: JobState
+    priority: int
+    run_at: datetime
+    enqueued_at: datetime
+    attempt: int
+    deliveries: int
+    group_id: str
+    parent: str | None
+    tags: tuple[str, ...]
+    """The first twenty."""
+    more_tags: int
+    """Further tags, which are not told here."""
+    worker: str | None
+    cancel_requested: bool
+    started_at: datetime | None
+    finished_at: datetime | None
+    reason: str | None
+    limit_key: str | None
+    error_type: str | None
+    error: str | None
+    """The beginning of the last failure's message, secrets hidden."""
+    unreadable: str | None
+
+
+class BriefList(Struct, frozen=True, kw_only=True):
+    """A page of jobs, and how far was looked for them."""
+
+    items: tuple[BriefDocument, ...]
+    next: str | None
+    """Given back as ``after`` to look further; None when there is nothing behind."""
+    reached: str | None
+    reached_at: datetime | None
+    """The time when the last job that was looked at was enqueued."""
+    exhausted: bool
+    """True if every job in this direction was looked at."""
+    looked_at_most: int
+    """The most rows that one page looks at."""
+
+
+class GroupBriefDocument(Struct, frozen=True, kw_only=True):
+    """A group in a list."""
+
+    id: str
+    task: str | None
+    state: str
+    """``open``, ``closing``, ``done``, or ``failed``."""
+    open: int
+    failed: int
+    policy: GroupPolicy
+    final: bool
+    enqueued_at: datetime | None
+
+
+class GroupListing(Struct, frozen=True, kw_only=True):
+    """A page of groups, newest first; ``next`` is given back as ``after``."""
+
+    items: tuple[GroupBriefDocument, ...]
+    next: str | None
+
+
+class GateDocument(Struct, frozen=True, kw_only=True):
+    """A gate that waits: its condition, what it counted, and how many jobs it holds."""
+
+    id: str
+    state: GateState
+    text: str
+    need: int
+    of: Counting
+    watched: int
+    succeeded: int
+    failed: int
+    deadline: datetime | None
+    holds: int
+    """Jobs that it holds, counted up to 1,000."""
+    sample: str | None
+    """The id of one of them."""
+
+
+class GateListing(Struct, frozen=True, kw_only=True):
+    """A page of gates; ``next`` is given back as ``after``."""
+
+    items: tuple[GateDocument, ...]
+    next: str | None
+
+
+class SignalDocument(Struct, frozen=True, kw_only=True):
+    """A signal that no job has taken."""
+
+    id: str
+    target: str
+    event: str
+    payload: Any
+    sent_at: datetime | None
+    expires_at: datetime
+
+
+class SignalListing(Struct, frozen=True, kw_only=True):
+    """A page of signals; ``next`` is given back as ``after``."""
+
+    items: tuple[SignalDocument, ...]
+    next: str | None
+
+
+def describe_brief(one: JobBrief) -> BriefDocument:
+    """The document of a job in a list."""
+    return filled(
+        BriefDocument,
+        one,
+        tags=one.tags[:MOST_TAGS],
+        more_tags=max(len(one.tags) - MOST_TAGS, 0),
+        error=None if one.error is None else redact_text(one.error),
+    )
+
+
+def describe_page(page: BriefPage, most: int) -> BriefList:
+    """The document of a page of jobs."""
+    items = tuple(describe_brief(one) for one in page.items)
+    return filled(BriefList, page, items=items, looked_at_most=most)
+
+
+def describe_groups(found: Sequence[GroupBrief], limit: int) -> GroupListing:
+    """The document of a page of groups."""
+    items = tuple(filled(GroupBriefDocument, one, state=_state(one)) for one in found)
+    return GroupListing(items=items, next=_next(found, limit))
+
+
+def describe_gates(found: Sequence[GateBrief], limit: int) -> GateListing:
+    """The document of a page of gates."""
+    items = tuple(filled(GateDocument, one, text=gate_text(one)) for one in found)
+    return GateListing(items=items, next=_next(found, limit))
+
+
+def describe_signals(
+    found: Sequence[SignalRecord], limit: int, seen: Redaction = PLAIN
+) -> SignalListing:
+    """The document of a page of signals."""
+    items = tuple(filled(SignalDocument, one, payload=seen.payload(one.payload)) for one in found)
+    return SignalListing(items=items, next=_next(found, limit))
+
+
+def _next(found: Sequence[GroupBrief | GateBrief | SignalRecord], limit: int) -> str | None:
+    return found[-1].id if found and len(found) >= limit else None
+
+
+def _state(one: GroupBrief) -> str:
+    if one.open == 0:
+        return "failed" if one.failed else "done"
+    return "closing" if one.closing else "open"

@@ -1,0 +1,103 @@
+"""Views of endpoints, routers and the log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offpath.app import App
+from offpath.errors import InvalidArgument, NotFound
+from offpath.model.endpoint import stream_of
+from offpath.model.message import Box, MessageFilter
+from offpath.model.route import AttemptStatus
+from offpath.operating.documents import endpoints, events, messages, routers
+from offpath.operating.documents.endpoints import EndpointShown
+from offpath.operating.documents.events import EventDocument, EventPage
+from offpath.operating.documents.routers import AttemptPage, RouterChecked
+from offpath.operating.redaction import PLAIN, Redaction
+from offpath.runtime.ids import parse_id
+
+_NEWEST: Final = 20
+"""Messages of an endpoint that are shown."""
+
+
+async def endpoint(app: App, name: str, seen: Redaction = PLAIN) -> EndpointShown:
+    """An endpoint and the newest messages of its stream. Raises ``NotFound``."""
+    found = endpoints.describe_all(await app.webhooks.list(), await app.message_backlog())
+    one = next((each for each in found.items if each.name == name), None)
+    if one is None:
+        known = ", ".join(each.name for each in found.items[:20]) or "none"
+        raise NotFound(f"there is no endpoint {name!r:.80}; there are: {known}")
+    where = MessageFilter(box=Box.OUT, streams=(stream_of(name),))
+    page = await app.store().find_messages(where, limit=_NEWEST)
+    return endpoints.describe_shown(one, [messages.describe(each, seen) for each in page.items])
+
+
+async def attempts(
+    app: App,
+    router: str,
+    *,
+    event: str | None = None,
+    status: str | None = None,
+    limit: int = 50,
+    after: str | None = None,
+) -> AttemptPage:
+    """Attempts of a router in the log's order. Raises ``RouterNotFound``, ``InvalidArgument``."""
+    found = await app.routers.stored(router).attempts(
+        event=event, status=_status(status), limit=limit, after=_place(after)
+    )
+    return routers.describe_attempts(found, limit)
+
+
+async def checks(app: App, router: str) -> RouterChecked:
+    """The checks of a router, as ``offpath router verify`` makes them. It reads only.
+
+    Routes are compared with their deliverers only by an app that declares the router. Raises
+    ``RouterNotFound``.
+    """
+    return routers.describe_checks(router, await app.routers.stored(router).verify())
+
+
+async def event(app: App, event_id: str, seen: Redaction = PLAIN) -> EventDocument:
+    """One event of the log. Raises ``NotFound``, ``InvalidArgument``."""
+    event_id = parse_id(event_id, "id")
+    found = await app.store().find_events((event_id,))
+    if not found:
+        raise NotFound(f"there is no event {event_id} in the log (any more)")
+    return events.describe(found[0], seen)
+
+
+async def log(
+    app: App,
+    seen: Redaction = PLAIN,
+    *,
+    domain: str | None = None,
+    limit: int = 50,
+    after: str | None = None,
+) -> EventPage:
+    """The log from its head, newest first. Raises ``InvalidArgument``."""
+    before = None if after is None else _number(after)
+    found = await app.store().newest_events(domain=domain, before=before, limit=limit)
+    return events.describe_page(found, limit, seen)
+
+
+def _status(given: str | None) -> AttemptStatus | None:
+    if given is None:
+        return None
+    try:
+        return AttemptStatus(given)
+    except ValueError as error:
+        known = ", ".join(AttemptStatus)
+        raise InvalidArgument(f"there is no status {given!r:.60}; there are: {known}") from error
+
+
+def _place(given: str | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    position, _, number = given.partition(":")
+    return _number(position), _number(number or "1")
+
+
+def _number(given: str) -> int:
+    if not given.isascii() or not given.isdecimal() or len(given) > len(str(2**62)):
+        raise InvalidArgument(f"after is given back as it was answered, not as {given!r:.60}")
+    return int(given)

@@ -1,0 +1,87 @@
+"""Views of lists: jobs, groups and their graphs, gates, signals, the next jobs of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from offpath.app import App
+from offpath.jobs.client.selection import filter_of
+from offpath.model.job import JobFilter
+from offpath.operating import graph
+from offpath.operating.documents import lists
+from offpath.operating.documents.lists import (
+    BriefDocument,
+    BriefList,
+    GateListing,
+    GroupListing,
+    SignalListing,
+)
+from offpath.operating.graph import GraphDocument
+from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.views import group_record
+from offpath.runtime.ids import parse_id
+from offpath.store.browse import MOST_LOOKED_AT
+
+
+async def jobs(
+    app: App,
+    where: Mapping[str, Any] | JobFilter,
+    *,
+    text: str | None = None,
+    seen: Redaction = PLAIN,
+    limit: int = 50,
+    after: str | None = None,
+    newest: bool = True,
+) -> BriefList:
+    """Jobs that match among the next 20,000 rows, and how far that came.
+
+    ``where`` has the names of ``app.jobs.find``. ``text`` is looked for in error texts, and in
+    arguments by whoever may see these. Raises ``InvalidArgument``.
+    """
+    chosen = where if isinstance(where, JobFilter) else filter_of(dict(where))  # type: ignore[arg-type]
+    page = await app.store().browse(
+        chosen,
+        text=text,
+        arguments=seen.payloads,
+        limit=limit,
+        after=None if after is None else parse_id(after, "after"),
+        newest=newest,
+    )
+    return lists.describe_page(page, MOST_LOOKED_AT)
+
+
+async def groups(
+    app: App, *, unended: bool = False, limit: int = 50, after: str | None = None
+) -> GroupListing:
+    """Groups with more than their root, newest first. Raises ``InvalidArgument``."""
+    start = None if after is None else parse_id(after, "after")
+    found = await app.store().browse_groups(limit=limit, after=start, unended=unended)
+    return lists.describe_groups(found, limit)
+
+
+async def group_graph(app: App, group_id: str) -> GraphDocument:
+    """The graph of a group, thousands of members folded. Raises ``JobNotFound``."""
+    record = await group_record(app, group_id)
+    return graph.draw(await app.store().graph(record.id))
+
+
+async def gates(app: App, *, limit: int = 50, after: str | None = None) -> GateListing:
+    """Gates that wait. Raises ``InvalidArgument``."""
+    start = None if after is None else parse_id(after, "after")
+    return lists.describe_gates(await app.store().open_gates(limit=limit, after=start), limit)
+
+
+async def signals(
+    app: App, seen: Redaction = PLAIN, *, limit: int = 50, after: str | None = None
+) -> SignalListing:
+    """Signals that nobody has taken. Raises ``InvalidArgument``."""
+    start = None if after is None else parse_id(after, "after")
+    found = await app.store().pending_signals(limit=limit, after=start)
+    return lists.describe_signals(found, limit, seen)
+
+
+async def next_due(app: App, queue: str, *, limit: int = 20) -> tuple[BriefDocument, ...]:
+    """The jobs of a queue that are handed out next."""
+    found = await app.store().next_due(queue, limit=limit)
+    return tuple(lists.describe_brief(one) for one in found)
