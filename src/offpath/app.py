@@ -189,7 +189,7 @@ class App(
 
     def _made_core(self, writer: MessageWriter) -> AppCore:
         return AppCore(
-            client=Client(self._session),
+            client=Client(self._session, self._extended),
             writer=writer,
             accepted=accepted,
             report=self._report,

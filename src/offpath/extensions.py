@@ -2,10 +2,14 @@
 
 from offpath.jobs.handler.resources import Resource
 from offpath.runtime.extension import (
+    Applying,
+    Committing,
     Delivering,
     Ended,
     Extension,
+    NewEntry,
     Outgoing,
+    Routing,
     Running,
     RunningJob,
 )
@@ -13,11 +17,15 @@ from offpath.runtime.extensions import checked_extensions
 from offpath.runtime.seats import EVERYWHERE
 
 __all__ = [
+    "Applying",
+    "Committing",
     "Delivering",
     "Ended",
     "Extension",
+    "NewEntry",
     "Outgoing",
     "Resource",
+    "Routing",
     "Running",
     "RunningJob",
     "extend",

@@ -403,3 +403,18 @@ async def test_what_is_younger_than_the_setting_stays(store: Store, clock: Manua
     assert [each.id for each in await everything(store)] == new
     clock.advance(0.001)
     assert await trim(store, KEEP, 10) == 1
+
+
+async def test_headers_of_an_event_are_kept_and_read_wherever_it_is(store: Store) -> None:
+    await declare(store)
+    with_some, plain = event(headers='{"tenant":"ä"}'), event()
+    await append(store, with_some, plain)
+    wanted = {with_some.id: '{"tenant":"ä"}', plain.id: None}
+    page = await store.read_log(ROUTER, 0, after=0, limit=10)
+    for found in (
+        page.events,
+        await store.find_events([with_some.id, plain.id]),
+        await store.read_events(),
+        await store.read_events(domain="d"),
+    ):
+        assert {one.id: one.headers for one in found} == wanted

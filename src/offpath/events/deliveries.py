@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from offpath.errors import InvalidArgument
 from offpath.model.effects import Effects
@@ -37,6 +37,8 @@ class RoutedEvent(Quiet, frozen=True, kw_only=True):
     """The same at every attempt of this router: what a receiver drops duplicates by."""
     attempt: int = 1
     """1, and one more for each redrive of its letter."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """The headers that it was appended with."""
 
 
 Outside = Callable[[RoutedEvent], "Awaitable[None] | None"]

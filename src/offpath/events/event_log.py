@@ -47,6 +47,7 @@ class EventLog:
         payload: Any = None,  # noqa: ANN401 - any value that the codec takes
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
         within: object = None,
     ) -> str:
         """Append an event; returns its id. With ``within`` it joins the caller's transaction.
@@ -54,7 +55,7 @@ class EventLog:
         Events of one ``key`` are routed in the order in which they were committed. Raises as
         :meth:`offpath.App.publish` does.
         """
-        event = self._writer.log_event(domain, type, stream, payload, key=key)
+        event = self._writer.log_event(domain, type, stream, payload, key=key, headers=headers)
         await self._commit(effects_of(log=event), within)
         return event.id
 

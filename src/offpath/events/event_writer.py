@@ -12,6 +12,7 @@ from msgspec import json
 from offpath.errors import InvalidArgument, TooLarge
 from offpath.model import checks
 from offpath.model.effects import Effects
+from offpath.model.headers import encoded_headers
 from offpath.model.new import Box, NewLogEvent, NewMessage
 from offpath.model.route import slot_of
 from offpath.runtime.codec import Codec
@@ -77,6 +78,7 @@ class MessageWriter:
         payload: object = None,
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> NewLogEvent:
         """An event for the log. Raises ``InvalidArgument`` and ``TooLarge``."""
         event_id = self._new_id()
@@ -89,6 +91,7 @@ class MessageWriter:
             payload=self._text(payload, "an event"),
             key=key,
             slot=slot_of(event_id if key is None else key),
+            headers=encoded_headers(headers),
         )
 
     def _text(self, payload: object, what: str) -> str:

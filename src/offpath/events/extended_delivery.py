@@ -1,9 +1,9 @@
-"""Deliveries with extensions around them: a dispatcher's call, a webhook's post."""
+"""Deliveries with extensions around them: dispatchers, webhooks, handlers of the inbox."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -11,11 +11,12 @@ from offpath.runtime.extension import Delivering, Outgoing
 from offpath.runtime.seats import seated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from offpath.events.dispatcher import Event, Many, One, Outcomes
     from offpath.events.webhook.poster import Post, Poster
     from offpath.model.webhook import Answer
+    from offpath.runtime.extension import Applying
     from offpath.runtime.extensions import Extensions
 
 
@@ -49,6 +50,29 @@ def extended_many(many: Many, extensions: Extensions) -> Many:
             return await many(_ready(events, out, extensions))
 
     return awaited
+
+
+def extended_handler(
+    handler: Callable[..., Any],
+    applying: Applying,
+    extensions: Extensions,
+    threaded: bool,
+) -> Callable[..., Any]:
+    """The handler of an inbox message, surrounded where it runs."""
+    if not threaded:
+
+        async def awaited(*arguments: object) -> object:
+            with extensions.applying(applying):
+                return await seated(handler, *arguments)
+
+        return awaited
+    loop = asyncio.get_running_loop()
+
+    def called(*arguments: object) -> object:
+        with extensions.applying(applying, loop):
+            return handler(*arguments)
+
+    return called
 
 
 class ExtendedPoster:

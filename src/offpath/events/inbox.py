@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from offpath.model.new import NewLogEvent, NewMessage
     from offpath.model.retry import RetryOptions
     from offpath.runtime.codec import Codec
+    from offpath.runtime.extension import Applying
+    from offpath.runtime.extensions import Extensions
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -153,10 +155,11 @@ class InboxContext:
         payload: object = None,
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         """Append an event to the log; returns its id."""
         self._require_going()
-        made = self._writer.log_event(domain, type, stream, payload, key=key)
+        made = self._writer.log_event(domain, type, stream, payload, key=key, headers=headers)
         self._log.append(made)
         return made.id
 
@@ -293,18 +296,28 @@ class SourceWork:
         given = self._message(message)
         context = InboxContext(message, self._writer)
         carried = self._tools.headers.carried(given.headers)
+        extensions: Extensions | None = self._tools.extended()
+        handler, applying = self._source.handler, None
+        if extensions is not None:
+            from offpath.events.extended_delivery import extended_handler
+
+            applying = _applying(given)
+            handler = extended_handler(handler, applying, extensions, self._source.threaded)
         try:
             arguments = [make(given, context) for make in self._source.arguments]
             with carrying_on(carried):
-                await self._call(arguments)
+                await self._call(handler, arguments)
         finally:
-            effects = carrying(context.take(), carried)
+            effects = context.take()
+        if extensions is not None:
+            with extensions.sending(effects, cause=applying) as ready:
+                effects = ready
+        effects = carrying(effects, carried)
         return MessageSettlement(
             message=message, outcome=_DONE, effects=effects, keep=self.rules.keep
         )
 
-    async def _call(self, arguments: Sequence[object]) -> None:
-        handler = self._source.handler
+    async def _call(self, handler: Callable[..., Any], arguments: Sequence[object]) -> None:
         if self._source.threaded:
             await threaded(self._tools.threads.run, lambda: handler(*arguments))
         else:
@@ -385,3 +398,17 @@ class Drain(Driven):
         the tally, when every message failed; what became of them is recorded then.
         """
         return await self._pass(limit, f"the source {self.source!r} has no handler")
+
+
+def _applying(message: InboxMessage) -> Applying:
+    """A message as extensions see it."""
+    from offpath.runtime.extension import Applying
+
+    return Applying(
+        id=message.id,
+        source=message.source,
+        key=message.key or None,
+        attempt=message.attempt,
+        headers=message.headers,
+        state={},
+    )

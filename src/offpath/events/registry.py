@@ -104,6 +104,7 @@ class Events:
     def routers(self) -> Routers:
         """The routers."""
         if self._routers is None:
+            from offpath.events.router_step import Travel
             from offpath.events.routers import Routers
 
             self._routers = Routers(
@@ -112,6 +113,7 @@ class Events:
                 self._opened,
                 lambda router: self._added(router.loop()),
                 self.new_holder,
+                Travel(self._extended, self._headers),
             )
         return self._routers
 

@@ -32,6 +32,7 @@ from offpath.events.router_step import (
     Courier,
     Place,
     RouterStep,
+    Travel,
     decisions,
     place_of,
     placed,
@@ -79,6 +80,11 @@ class RouterHost(Maker, Protocol):
         """The clock of this process."""
         ...
 
+    @property
+    def travel(self) -> Travel:
+        """What goes along with an event."""
+        ...
+
     async def opened_store(self) -> Store:
         """The open store."""
         ...
@@ -113,7 +119,11 @@ class Router:
         self._interval = interval
         self._holding = Holding(spec.name, host.new_id, LEASE)
         self._courier = Courier(
-            self._deliveries, host.decode_payload, concurrency=concurrency, time_limit=time_limit
+            self._deliveries,
+            host.decode_payload,
+            concurrency=concurrency,
+            time_limit=time_limit,
+            travel=host.travel,
         )
 
     def __repr__(self) -> str:

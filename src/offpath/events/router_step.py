@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct, json, structs
 
 from offpath.errors import Conflict, InvalidArgument, StoreRejected
 from offpath.events.deliveries import Delivery, RoutedEvent, hand_over
 from offpath.model.effects import Effects
+from offpath.model.headers import decoded_headers
 from offpath.model.job import NewJob, unreadable_row
 from offpath.model.new import NewLogEvent, NewMessage
 from offpath.model.route import (
@@ -25,7 +28,12 @@ from offpath.model.route import (
 )
 from offpath.model.route_decision import decide
 from offpath.model.tally import Tally
+from offpath.runtime.baggage import PLAIN, HeaderRules, carrying
+from offpath.runtime.extension import Routing
 from offpath.runtime.failures import message_of
+
+if TYPE_CHECKING:
+    from offpath.runtime.extensions import Extensions
 
 REFUSED: Final = (Conflict, StoreRejected, InvalidArgument)
 """The errors by which one event's effects may refuse the transaction of its whole page."""
@@ -56,6 +64,42 @@ class RouterStep(Struct, frozen=True):
         return RouterStep(self.event, attempt, error=error)
 
 
+class Travel(Struct, frozen=True):
+    """What goes along with an event: the headers that pass on, and extensions around it."""
+
+    extended: Callable[[], Any] = lambda: None
+    """The app's extensions, once it is open."""
+    headers: HeaderRules = PLAIN
+
+    def made(self, step: RouterStep, make: Callable[[], Effects]) -> Effects:
+        """The rows that an event's route writes, with all headers that travel."""
+        headers = decoded_headers(step.event.headers)
+        extensions: Extensions | None = self.extended()
+        if extensions is None:
+            return carrying(make(), self.headers.carried(headers))
+        with self.routing(step), extensions.sending(make()) as ready:
+            return carrying(ready, self.headers.carried(headers))
+
+    def routing(self, step: RouterStep) -> AbstractContextManager[None]:
+        """The extensions' contexts around one delivery."""
+        extensions: Extensions | None = self.extended()
+        if extensions is None:
+            return nullcontext()
+        event, attempt = step.event, step.attempt
+        return extensions.routing(
+            Routing(
+                router=attempt.router,
+                route=attempt.route,
+                event=event.id,
+                type=event.type,
+                stream=event.stream,
+                attempt=attempt.number,
+                headers=decoded_headers(event.headers),
+                state={},
+            )
+        )
+
+
 class Courier:
     """Delivers steps along the routes of one router."""
 
@@ -66,9 +110,11 @@ class Courier:
         *,
         concurrency: int,
         time_limit: float,
+        travel: Travel | None = None,
     ) -> None:
         self._deliveries = deliveries
         self._decode = decode
+        self._travel = travel or Travel()
         self.concurrency = concurrency
         """Events that are delivered outside of the database at once."""
         self._time_limit = time_limit
@@ -96,7 +142,7 @@ class Courier:
                 raise _not_supported(step.attempt)
             if delivery.stored is None:
                 return step
-            effects = _effects(delivery, self.routed(step))
+            effects = self._travel.made(step, partial(_effects, delivery, self.routed(step)))
         except Exception as error:  # noqa: BLE001 - becomes the event's dead letter
             return step.failed(error)
         return RouterStep(step.event, step.attempt, effects)
@@ -127,8 +173,9 @@ class Courier:
         function = self._deliveries[step.attempt.route].outside
         assert function is not None  # noqa: S101 - only those that go outside come here
         try:
-            async with asyncio.timeout(self._time_limit):
-                await hand_over(function, self.routed(step))
+            with self._travel.routing(step):
+                async with asyncio.timeout(self._time_limit):
+                    await hand_over(function, self.routed(step))
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
@@ -155,6 +202,7 @@ class Courier:
             route=attempt.route,
             delivery=attempt.key,
             attempt=attempt.number,
+            headers=dict(decoded_headers(event.headers)),
         )
 
     async def _lane(

@@ -14,6 +14,7 @@ from offpath.events.declarations import checked_spec
 from offpath.events.deliveries import RoutedEvent
 from offpath.events.relay import decoder
 from offpath.events.router import Router
+from offpath.events.router_step import Travel
 from offpath.events.source import EventSource, FunctionSource, Keyset, Reader
 from offpath.events.stored_router import StoredRouter
 from offpath.events.table import TableReader
@@ -51,12 +52,15 @@ class Routers:
         opened: Callable[[], Awaitable[Store]],
         added: Callable[[Router], None],
         new_holder: Callable[[], str],
+        travel: Travel | None = None,
     ) -> None:
         self._home = home
         self._codec = codec
         self._opened = opened
         self._added = added
         self._new_holder = new_holder
+        self.travel = travel or Travel()
+        """What goes along with an event."""
         self._declared: dict[str, Router] = {}
         self.decode_payload: Callable[[str], Any] = decoder(codec)
         """A payload's value."""

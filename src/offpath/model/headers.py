@@ -63,6 +63,12 @@ def header_name(name: object) -> str:
     )
 
 
+def is_header(name: object, value: object) -> bool:
+    """True if a job can have this header."""
+    named = isinstance(name, str) and _is_name(name) is not None
+    return named and isinstance(value, str) and "\0" not in value
+
+
 def decoded_headers(text: str | None) -> Mapping[str, str]:
     """The headers of a stored text. Raises ``ValueError`` kinds for what is none."""
     return NO_HEADERS if text is None else _decoded(text)

@@ -55,6 +55,8 @@ class NewLogEvent(Quiet, frozen=True, kw_only=True, gc=False):
     """A hash of the key, or of the id without one, from 0 to :data:`SLOTS` - 1; see
     :func:`offpath.model.route.slot_of`. Partition *p* of *n* has the slots with ``slot % n == p``.
     """
+    headers: str | None = None
+    """Encoded, see :mod:`offpath.model.headers`; None where it has none."""
 
 
 SLOTS = 5040

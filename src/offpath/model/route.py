@@ -56,6 +56,8 @@ class LogEvent(Quiet, frozen=True, kw_only=True, gc=False):
     """The columns of its row that cannot be read, with their content: it is not to be delivered."""
     mark: str | None = None
     """Its encoded place in a table of the user's own; None for an event of the log."""
+    headers: str | None = None
+    """Encoded: a JSON object of texts; None where it has none."""
 
 
 class LogPage(Struct, frozen=True, kw_only=True):

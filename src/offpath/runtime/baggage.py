@@ -33,7 +33,7 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
     """The names that an app lets pass. Made by :func:`header_rules`."""
 
     carry: tuple[str, ...] = ()
-    """From a handler to the jobs that it enqueues and the messages that it publishes."""
+    """From a handler to the jobs, messages and log events that it makes."""
     send: tuple[str, ...] = (TRACE,)
     """With webhooks."""
 
@@ -63,15 +63,18 @@ def header_rules(carry: Iterable[str], send: Iterable[str]) -> HeaderRules:
 
 
 def carrying(effects: Effects, headers: Mapping[str, str]) -> Effects:
-    """The effects with ``headers`` on their jobs and messages, where these name nothing else."""
-    if not headers or not (effects.jobs or effects.messages):
+    """The effects with ``headers`` on all that they make, where that names nothing else."""
+    if not headers or not (effects.jobs or effects.messages or effects.log):
         return effects
     return replace(
         effects,
         jobs=tuple(
             replace(job, headers=with_headers(job.headers, headers)) for job in effects.jobs
         ),
-        messages=tuple(_message_with(message, headers) for message in effects.messages),
+        messages=tuple(message_with(message, headers) for message in effects.messages),
+        log=tuple(
+            replace(event, headers=with_headers(event.headers, headers)) for event in effects.log
+        ),
     )
 
 
@@ -101,9 +104,14 @@ def encoded_texts(headers: Mapping[str, str]) -> str:
     return _encode(dict(headers)).decode() if headers else "{}"
 
 
-def _message_with(message: NewMessage, headers: Mapping[str, str]) -> NewMessage:
+def message_headers(message: NewMessage) -> dict[str, str]:
+    """The headers that a message was given."""
+    return {} if message.headers == "{}" else _texts(message.headers)
+
+
+def message_with(message: NewMessage, headers: Mapping[str, str]) -> NewMessage:
     """The message with what fits of ``headers``; what it is about is never lost for them."""
-    said = {} if message.headers == "{}" else _texts(message.headers)
+    said = message_headers(message)
     more = {
         name: value
         for name, value in headers.items()

@@ -6,6 +6,7 @@ made: for that there is ``around=``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ from msgspec import Struct
 from offpath.model.headers import decoded_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from offpath.model.event import JobEvent
@@ -182,6 +183,83 @@ class Delivering(Struct, frozen=True, kw_only=True):
     """A dictionary for what an extension keeps, as that of :class:`Running`."""
 
 
+class NewEntry:
+    """A job, a message or an event of the log that is about to be written."""
+
+    __slots__ = ("_text", "group_id", "headers", "id", "kind", "name", "place")
+
+    def __init__(  # noqa: PLR0917 - a row each
+        self,
+        kind: Literal["job", "message", "event"],
+        id: str,  # noqa: A002 - the field's word
+        name: str,
+        place: str,
+        headers: dict[str, str],
+        text: str,
+        group_id: str | None = None,
+    ) -> None:
+        self.kind = kind
+        self.id = id
+        self.name = name
+        """The task of a job, the topic of a message, the type of an event."""
+        self.place = place
+        """The queue of a job, the stream of a message (its source, in the inbox) or an event."""
+        self.headers = headers
+        """Its headers; may be added to. What it was given itself is not replaced."""
+        self.group_id = group_id
+        """The group that a job joins; None where it begins its own."""
+        self._text = text
+
+    def __repr__(self) -> str:
+        """Show kind, name and id; never the payload."""
+        return f"<NewEntry {self.kind} {self.name} {self.id}>"
+
+    @property
+    def size(self) -> int:
+        """The bytes of its input or payload, as it is stored."""
+        return len(self._text.encode())
+
+
+class Applying(Struct, frozen=True, kw_only=True):
+    """One call of the handler of an inbox message."""
+
+    id: str
+    """The message's id."""
+    source: str
+    key: str | None
+    attempt: int
+    headers: Mapping[str, str]
+    state: dict[Any, Any]
+    """A dictionary for what an extension keeps, as that of :class:`Running`."""
+
+
+class Committing(Struct, frozen=True, kw_only=True):
+    """One commit of new jobs, messages and events of the log."""
+
+    entries: tuple[NewEntry, ...]
+    cause: Running | Applying | None = None
+    """The call of the handler whose end writes them; None where code writes them that runs now."""
+    within: bool = False
+    """True in a transaction of the caller's, which may still be rolled back."""
+    state: dict[Any, Any]
+    """A dictionary for what an extension keeps, as that of :class:`Running`."""
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """One delivery of an event of the log along a route."""
+
+    router: str
+    route: str
+    event: str
+    """The event's id."""
+    type: str
+    stream: str
+    attempt: int
+    headers: Mapping[str, str]
+    state: dict[Any, Any]
+    """A dictionary for what an extension keeps, as that of :class:`Running`."""
+
+
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
@@ -198,6 +276,14 @@ class Extension:
 
     def closed(self, app: Any) -> None:  # noqa: ANN401 - as above
         """Called when the app's work has ended, before its store is closed."""
+
+    def sending(self, new: Committing, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
+        """A context for a commit of new jobs, messages and log events; may add to their headers.
+
+        Entered in the caller's task or thread, and left when they are written. Of what a handler
+        leaves to its end (``new.cause``) it is entered and left before that is recorded.
+        """
+        return _NOTHING
 
     def running(self, run: Running, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
         """A context for a handler, entered where it runs: its task, or its thread.
@@ -218,6 +304,14 @@ class Extension:
 
     def delivering(self, out: Delivering, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
         """A context for a dispatcher's call or a webhook's post; may add to the headers."""
+        return _NOTHING
+
+    def applying(self, message: Applying, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
+        """A context for the handler of an inbox message, entered where that runs."""
+        return _NOTHING
+
+    def routing(self, event: Routing, /) -> AbstractContextManager[Any]:  # noqa: ARG002 - overridden
+        """A context for the delivery of an event along a route; none for one that is passed."""
         return _NOTHING
 
     def moved(self, event: JobEvent, /) -> None:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from offpath.errors import InvalidArgument
-from offpath.runtime.extension import Delivering, Ended, Extension, Outgoing, Running
+from offpath.runtime.entry_headers import entries_of, with_entries
+from offpath.runtime.extension import (
+    Applying,
+    Committing,
+    Delivering,
+    Ended,
+    Extension,
+    NewEntry,
+    Outgoing,
+    Routing,
+    Running,
+)
 from offpath.runtime.seats import contained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from offpath.model.effects import Effects
     from offpath.model.event import JobEvent
 
 _PHASE = "extension"
@@ -90,6 +102,9 @@ class Extensions:
         self._running = [one.running for one in self._with("running")]
         self._stepping = [one.stepping for one in self._with("stepping")]
         self._delivering = [one.delivering for one in self._with("delivering")]
+        self._sending = [one.sending for one in self._with("sending")]
+        self._applying = [one.applying for one in self._with("applying")]
+        self._routing = [one.routing for one in self._with("routing")]
         self._ended = [one.ended for one in self._with("ended")]
         self._moved = [one.moved for one in self._with("moved")]
         self.runs = bool(self._running or self._stepping or self._ended)
@@ -98,6 +113,8 @@ class Extensions:
         """True if one of them is told about transitions."""
         self.delivers = bool(self._delivering)
         """True if one of them is there for deliveries."""
+        self.sends = bool(self._sending)
+        """True if one of them is there for what is written."""
 
     def _with(self, name: str) -> list[Extension]:
         """The extensions that have overridden a method."""
@@ -118,6 +135,36 @@ class Extensions:
     def delivering(self, out: Delivering, loop: asyncio.AbstractEventLoop | None = None) -> Inside:
         """The contexts around a delivery."""
         return Inside([partial(one, out) for one in self._delivering], self._teller(loop))
+
+    def applying(self, one: Applying, loop: asyncio.AbstractEventLoop | None = None) -> Inside:
+        """The contexts around the handler of an inbox message."""
+        return Inside([partial(each, one) for each in self._applying], self._teller(loop))
+
+    def routing(self, one: Routing) -> Inside:
+        """The contexts around a delivery along a route."""
+        return Inside([partial(each, one) for each in self._routing], self._fault)
+
+    @contextmanager
+    def sending(
+        self,
+        effects: Effects,
+        *,
+        cause: Running | Applying | None = None,
+        within: bool = False,
+    ) -> Iterator[Effects]:
+        """The contexts around a commit; gives the effects with the headers that were added."""
+        if not (self._sending and (effects.jobs or effects.messages or effects.log)):
+            yield effects
+            return
+        entries = entries_of(effects)
+        new = Committing(entries=entries, cause=cause, within=within, state={})
+        with Inside([partial(each, new) for each in self._sending], self._fault):
+            yield with_entries(effects, entries, self._left_out)
+
+    def _left_out(self, entry: NewEntry, name: object) -> None:
+        self._fault(
+            InvalidArgument(f"header {name!r:.80} of {entry.kind} {entry.id} cannot be one")
+        )
 
     def _teller(self, loop: asyncio.AbstractEventLoop | None) -> Callable[[BaseException], None]:
         if loop is None:

@@ -11,7 +11,7 @@ import pytest
 
 import offpath
 from offpath.errors import InvalidArgument
-from offpath.events import Event, InboxContext, InboxMessage
+from offpath.events import Event, InboxContext, InboxMessage, Outbox, RoutedEvent
 from offpath.model.effects import Effects
 from offpath.model.headers import decoded_headers
 from offpath.model.new import Box, NewMessage
@@ -144,6 +144,40 @@ async def test_the_inbox_passes_them_on(app: offpath.App, threaded: bool) -> Non
     await app.drain("shop").run_once()
     seen = await headers_of(app, "child")
     assert sorted(seen, key=len) == [{}, {}, TENANT, TENANT]
+
+
+async def test_events_of_the_log_have_them_and_routes_pass_them_on(app: offpath.App) -> None:
+    seen: dict[str, dict[str, str]] = {}
+
+    @app.task
+    async def child(event: RoutedEvent) -> None:
+        seen[f"task {event.type}"] = dict(event.headers)
+
+    async def tell(event: RoutedEvent) -> None:
+        seen[event.type] = dict(event.headers)
+
+    router = app.router("r", domain="shop", start="beginning")
+    router.route(name="to-task", type="made", deliver=child, enabled=True, dry_run=False)
+    router.route(name="to-box", type="sent", deliver=Outbox("out"), enabled=True, dry_run=False)
+    router.route(name="told", type="told", deliver=tell, enabled=True, dry_run=False)
+
+    @app.task
+    async def parent(ctx: offpath.Context) -> None:
+        ctx.append("shop", "made", "s")
+        await app.log.append("shop", "sent", "s", headers={"more": "m"})
+        async with app.batch() as batch:
+            batch.append("shop", "told", "s", headers={"tenant": "own"})
+
+    await parent.options(headers=GIVEN).enqueue()
+    await app.worker().run_until_idle()
+    for one in (app.routers, router):
+        await one.open_gate()
+    await router.run_once()
+    await app.worker().run_until_idle()
+    (message,) = (await app.messages.find()).items
+    assert await headers_of(app, "child") == [TENANT]
+    assert msgspec.json.decode(message.headers) == TENANT
+    assert seen == {"told": {"tenant": "own"}, "task made": TENANT}
 
 
 async def test_a_large_fan_out_passes_them_on() -> None:

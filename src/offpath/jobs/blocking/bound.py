@@ -79,9 +79,10 @@ class BlockingBound:
         payload: Any = None,  # noqa: ANN401 - any value that the codec takes
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         """Append an event to the log; see ``app.log.append``."""
         written: str = self._client.append(
-            domain, type, stream, payload, key=key, within=self.connection
+            domain, type, stream, payload, key=key, headers=headers, within=self.connection
         )
         return written

@@ -24,7 +24,6 @@ from offpath.jobs.client.worker_verbs import WorkingVerbs
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.job import Job
 from offpath.model.unsent import unsent
-from offpath.runtime.baggage import with_carried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -251,4 +250,5 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
         """Write effects in one commit, in the caller's transaction if ``within`` is given."""
         if within is None:
             return self.run(lambda: core_of(self._app).client.commit(effects))
-        return self._app.store().commit_within_blocking(within, with_carried(effects))
+        with core_of(self._app).client.sending(effects, within=True) as ready:
+            return self._app.store().commit_within_blocking(within, ready)

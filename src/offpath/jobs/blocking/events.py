@@ -78,10 +78,13 @@ class BlockingEvents(Generic[A_co]):
         payload: Any = None,  # noqa: ANN401 - any value that the codec takes
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
         within: object = None,
     ) -> str:
         """Append an event to the log; as ``app.log.append``."""
-        event = core_of(self._app).writer.log_event(domain, type, stream, payload, key=key)
+        event = core_of(self._app).writer.log_event(
+            domain, type, stream, payload, key=key, headers=headers
+        )
         self.commit(Effects(log=(event,)), within)
         return event.id
 

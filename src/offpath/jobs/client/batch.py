@@ -70,10 +70,11 @@ class Batch:
         payload: object = None,
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         """Add an event for the log; returns its id."""
         self._require_open()
-        made = self._writer.log_event(domain, type, stream, payload, key=key)
+        made = self._writer.log_event(domain, type, stream, payload, key=key, headers=headers)
         self._log.append(made)
         return made.id
 

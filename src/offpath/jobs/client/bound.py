@@ -70,9 +70,10 @@ class Bound:
         payload: Any = None,  # noqa: ANN401 - any value that the codec takes
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         """Append an event to the log; see ``app.log.append``."""
         writer = self._core.writer
-        event = writer.log_event(domain, type, stream, payload, key=key)
+        event = writer.log_event(domain, type, stream, payload, key=key, headers=headers)
         await self._core.client.commit(Effects(log=(event,)), self.connection)
         return event.id

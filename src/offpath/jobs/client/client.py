@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from offpath.model.gate import NewGate
     from offpath.model.group import GroupRecord
     from offpath.model.job import NewJob
+    from offpath.runtime.extensions import Extensions
+    from offpath.store.protocol import Store
 
 Sent = Job[Any, Any] | Gate[Any]
 MOST_MEMBERS = 100
@@ -38,8 +41,13 @@ MOST_MEMBERS = 100
 class Client:
     """Sends jobs and serves their handles, over whatever session is open."""
 
-    def __init__(self, opened: Callable[[], Awaitable[StoreSession]]) -> None:
+    def __init__(
+        self,
+        opened: Callable[[], Awaitable[StoreSession]],
+        extended: Callable[[], Extensions | None] = lambda: None,
+    ) -> None:
         self._opened = opened
+        self._extended = extended
 
     async def send(self, jobs: Sequence[Sent], within: object = None) -> list[Handle[Any, Any]]:
         """Enqueue jobs and gates in one commit, or in the caller's transaction; handles in their
@@ -63,10 +71,21 @@ class Client:
     async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
         """Write effects in one commit, or in the caller's transaction; the store's answers."""
         store = (await self._opened()).store
-        effects = with_carried(effects)
-        if within is None:
-            return await store.commit(effects)
-        return await store.commit_within(within, effects)
+        extensions = self._extended()
+        if extensions is None or not extensions.sends:
+            return await _write(store, with_carried(effects), within)
+        with extensions.sending(effects, within=within is not None) as ready:
+            return await _write(store, with_carried(ready), within)
+
+    @contextmanager
+    def sending(self, effects: Effects, *, within: bool = False) -> Iterator[Effects]:
+        """The effects with all headers that travel, for a commit by another way than ours."""
+        extensions = self._extended()
+        if extensions is None or not extensions.sends:
+            yield with_carried(effects)
+            return
+        with extensions.sending(effects, within=within) as ready:
+            yield with_carried(ready)
 
     def handles(self, jobs: Sequence[Sent], answers: Sequence[Enqueued]) -> list[Handle[Any, Any]]:
         """The handles of jobs that the store answered for."""
@@ -120,6 +139,12 @@ class Client:
     async def cancel_group(self, group_id: str) -> int:
         """Cancel all open jobs of a group; how many that concerns."""
         return len(await cancel_group(await self._opened(), group_id))
+
+
+async def _write(store: Store, effects: Effects, within: object) -> list[Enqueued]:
+    if within is None:
+        return await store.commit(effects)
+    return await store.commit_within(within, effects)
 
 
 def as_jobs(given: object) -> list[Sent]:

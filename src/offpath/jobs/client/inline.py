@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.errors import AppClosed, InvalidArgument, UnknownTask
 from offpath.jobs.values.job import Job
+from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.model.unsent import unsent
 
@@ -64,7 +65,9 @@ class InlineStarter:
     async def send(self, job: Job[Any, Any], client: Client) -> Handle[Any, Any]:
         """Store a job and begin it. One that is known, or attaches, is only looked up."""
         worker = await self._worker()
-        if not await worker.begin(unsent(job).new):
+        with client.sending(Effects(jobs=(unsent(job).new,))) as ready:
+            begun = await worker.begin(*ready.jobs)
+        if not begun:
             (handle,) = await client.send((job,))
             return handle
         made = Enqueued(id=job.id, job_id=job.id, created=True)

@@ -243,13 +243,14 @@ class JobContext(PlanVerbs):
         payload: Any = None,  # noqa: ANN401 - any value that the codec takes
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         """Append an event to the log together with the end of this attempt; returns its id.
 
         As :meth:`publish`: dropped when the attempt fails.
         """
         self._require_going()
-        event = self._host.writer.log_event(domain, type, stream, payload, key=key)
+        event = self._host.writer.log_event(domain, type, stream, payload, key=key, headers=headers)
         self._notes.log.append(event)
         return event.id
 

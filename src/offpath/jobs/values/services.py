@@ -60,6 +60,7 @@ class EventWriter(Protocol):
         payload: object = None,
         *,
         key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> NewLogEvent:
         """An event for the log."""
         ...

@@ -106,7 +106,13 @@ class Engine:
         self.admission = Admission(parts.store, parts.clock)
         self.lookahead = Lookahead(self.hand)
         self.quarantine = Quarantine(parts.store, parts.clock, self.hand, settings.max_deliveries)
-        self.judge = Judge(parts.clock, settings.rules, report=parts.report, random=parts.random)
+        self.judge = Judge(
+            parts.clock,
+            settings.rules,
+            report=parts.report,
+            random=parts.random,
+            extensions=parts.extensions,
+        )
         self.watch = Watch(parts.clock, self._ignoring)
         self.settler = Settler(
             parts.store, self.judge, parts.clock, done=self._settled, report=parts.report

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.values.run import Run
     from offpath.runtime.clock import Clock
+    from offpath.runtime.extensions import Extensions
 
 _CARRIED = (Succeeded, Snoozed, Waiting)
 """Outcomes with effects."""
@@ -96,7 +97,9 @@ class Judge:
         *,
         report: Callable[[BaseException, str], None],
         random: Callable[[], float],
+        extensions: Extensions | None = None,
     ) -> None:
+        self._extensions = extensions if extensions is not None and extensions.sends else None
         self._clock = clock
         self._rules = rules
         self._report = report
@@ -111,6 +114,9 @@ class Judge:
         if effects and isinstance(outcome, Snoozed):
             named = frozenset[str]() if run.context is None else run.context.named
             effects = named_anew(effects, run.job.deliveries, named)
+        if effects and self._extensions is not None:
+            with self._extensions.sending(effects, cause=run.running) as ready:
+                effects = ready
         if effects and run.job.headers is not None:
             effects = carrying(effects, self.passed_on(run))
         # After the headers were added, which each piece carries with its jobs.

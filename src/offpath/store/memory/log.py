@@ -47,6 +47,7 @@ class MemoryEventLog:
             payload=new.payload,
             at=now,
             key=new.key,
+            headers=new.headers,
         )
         row = self.rows[new.id] = LogRow(event, new.slot)
         self._all.append((self.horizon, row))

@@ -43,6 +43,7 @@ class _Event(Struct, frozen=True, omit_defaults=True):
     payload: str
     key: str | None = None
     slot: int = 0
+    headers: str | None = None
 
 
 def commit_steps(
@@ -171,4 +172,6 @@ def add_log(
 
 
 def _event(n: int, one: NewLogEvent) -> _Event:
-    return _Event(n, one.id, one.domain, one.type, one.stream, one.payload, one.key, one.slot)
+    return _Event(
+        n, one.id, one.domain, one.type, one.stream, one.payload, one.key, one.slot, one.headers
+    )

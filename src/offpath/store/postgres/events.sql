@@ -2,7 +2,7 @@
 -- Events of the log by id.
 select
     l.position, l.id, l.domain, l.type, l.stream, l.payload,
-    offpath.micros(l.at), l.key, 0
+    offpath.micros(l.at), l.key, 0, l.headers
 from offpath.log l
 where l.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
 
@@ -10,7 +10,7 @@ where l.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
 -- Events by position.
 select
     l.position, l.id, l.domain, l.type, l.stream, l.payload,
-    offpath.micros(l.at), l.key, 0
+    offpath.micros(l.at), l.key, 0, l.headers
 from offpath.log l
 where l.position > :after::bigint
 order by l.position
@@ -20,7 +20,7 @@ limit :limit::int
 -- Events of one domain by position.
 select
     l.position, l.id, l.domain, l.type, l.stream, l.payload,
-    offpath.micros(l.at), l.key, 0
+    offpath.micros(l.at), l.key, 0, l.headers
 from offpath.log l
 where l.domain = :domain::text and l.position > :after::bigint
 order by l.position
@@ -31,11 +31,11 @@ limit :limit::int
 -- row without an event when there is none, and no row for an unknown router or partition.
 select
     e.position, e.id, e.domain, e.type, e.stream, e.payload,
-    offpath.micros(e.at), e.key, e.decided
+    offpath.micros(e.at), e.key, e.decided, e.headers
 from offpath.router r
 left join lateral (
     select
-        l.position, l.id, l.domain, l.type, l.stream, l.payload, l.at, l.key,
+        l.position, l.id, l.domain, l.type, l.stream, l.payload, l.at, l.key, l.headers,
         exists (
             select from offpath.attempt a where a.router = r.name and a.event = l.id
         )::int as decided

@@ -9,13 +9,15 @@ places as materialized (
         select nextval('offpath.log_position_seq'::regclass) from generate_series(1, :count::int)
     ) as given
 )
-insert into offpath.log (position, at, slot, id, domain, type, stream, key, payload)
+insert into offpath.log (position, at, slot, id, domain, type, stream, key, payload, headers)
 select
-    p.given[b.n], clock.now, coalesce(b.slot, 0), b.id, b.domain, b.type, b.stream, b.key, b.payload
+    p.given[b.n], clock.now, coalesce(b.slot, 0), b.id, b.domain, b.type, b.stream, b.key, b.payload,
+    b.headers
 from clock
 cross join places p
 cross join jsonb_to_recordset(:batch::text::jsonb) as b (
-    n integer, id text, domain text, type text, stream text, key text, slot integer, payload text
+    n integer, id text, domain text, type text, stream text, key text, slot integer, payload text,
+    headers text
 )
 on conflict (id) do nothing
 

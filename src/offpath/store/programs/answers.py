@@ -284,6 +284,7 @@ class EventRow(NamedTuple):
     at: int
     key: str | None
     decided: int
+    headers: str | None
 
 
 class AttemptRow(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from offpath.model.headers import readable_headers
 from offpath.model.route import LogEvent, LogPage
 from offpath.store.programs.answers import EventRow
 from offpath.store.programs.dialect import (
@@ -106,11 +107,12 @@ def event(row: EventRow) -> LogEvent:
         at=instant(row.at),
         key=row.key,
         decided=bool(row.decided),
+        headers=None if row.headers is None else readable_headers(row.headers),
     )
 
 
 EVENTS: Final = Shape.of(
-    EventRow(0, "", "", "", "", "null", 0, None, 0),
+    EventRow(0, "", "", "", "", "null", 0, None, 0, None),
     event,
     lambda event, bad: replace(event, unreadable=mark(bad)),
 )

@@ -1,12 +1,12 @@
 -- name: find_events
 -- Events by id.
-select position, id, domain, type, stream, payload, at, key, 0
+select position, id, domain, type, stream, payload, at, key, 0, headers
 from offpath_log
 where id in (select value from json_each(:ids))
 
 -- name: read_events
 -- Events by position.
-select position, id, domain, type, stream, payload, at, key, 0
+select position, id, domain, type, stream, payload, at, key, 0, headers
 from offpath_log
 where position > :after
 order by position
@@ -14,7 +14,7 @@ limit :limit
 
 -- name: read_domain_events
 -- Events of one domain by position.
-select position, id, domain, type, stream, payload, at, key, 0
+select position, id, domain, type, stream, payload, at, key, 0, headers
 from offpath_log
 where domain = :domain and position > :after
 order by position
@@ -29,7 +29,8 @@ select
     exists (
         select 1 from offpath_attempt as attempt
         where attempt.router = :router and attempt.event = event.id
-    )
+    ),
+    event.headers
 from offpath_router as router
 left join offpath_log as event
     on

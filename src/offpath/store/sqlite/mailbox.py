@@ -80,4 +80,5 @@ def _message(new: NewMessage, now: int) -> tuple[Any, ...]:
 def _event(new: NewLogEvent) -> tuple[Any, ...]:
     if not 0 <= new.slot < SLOTS:
         raise no_slot(new.id)
-    return (new.id, new.domain, new.type, new.stream, new.key, new.slot, new.payload)
+    place = (new.id, new.domain, new.type, new.stream, new.key, new.slot)
+    return (*place, new.payload, new.headers)

@@ -1,0 +1,3 @@
+-- Headers of an event of the log: a JSON object of texts that travel with it; null where it has none.
+
+alter table offpath.log add column headers text;
