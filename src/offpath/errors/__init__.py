@@ -58,6 +58,7 @@
     └── ControlFlow                       raised by handlers, on purpose
         ├── Snooze                        run me again later; this attempt does not count
         │   └── CoolDown                  ... and start nothing of my limit key until then
+        ├── RetryAfter                    failed; run me again after this time, which counts
         └── Abort                         dead now; no retry
 """
 
@@ -65,6 +66,7 @@ from offpath.errors.control import (
     Abort,
     ControlFlow,
     CoolDown,
+    RetryAfter,
     Snooze,
 )
 from offpath.errors.ends import (
@@ -161,6 +163,7 @@ __all__ = [
     "PlanError",
     "RelayFailed",
     "ResultError",
+    "RetryAfter",
     "RouterNotFound",
     "ScheduleNotFound",
     "SchemaChanged",

@@ -50,6 +50,30 @@ class CoolDown(Snooze):
         super().__init__(delay, reason=reason)
 
 
+class RetryAfter(ControlFlow):
+    """Raise in a handler: this attempt has failed, and the next one comes ``delay`` (seconds or
+    timedelta) later in place of the policy's wait. Unlike a :class:`Snooze` it counts.
+
+    ``attempts`` takes the place of the policy's number of runs for this decision. ``__cause__`` is
+    recorded as what failed: ``raise RetryAfter(60) from error``. Where no attempt is left the job
+    is dead.
+    """
+
+    code = "retry_after"
+
+    def __init__(
+        self,
+        delay: float | timedelta,
+        *,
+        attempts: int | None = None,
+        reason: str = "to be tried again",
+    ) -> None:
+        super().__init__(reason)
+        self.delay = delay
+        self.attempts = attempts
+        self.reason = reason
+
+
 class Abort(ControlFlow):
     """Raise in a handler: dead now, whatever the retry policy. ``__cause__`` is kept."""
 

@@ -17,7 +17,7 @@ from offpath.contrib.django.connections import (
 )
 from offpath.contrib.django.names import TaskContext, normalize_json, signals
 from offpath.contrib.django.results import begun, failed, succeeded
-from offpath.errors import Abort
+from offpath.errors import Abort, RetryAfter
 from offpath.errors.control import ControlFlow
 from offpath.jobs.handler.context import Context
 
@@ -119,12 +119,16 @@ class TaskRun:
         """True if no other attempt will follow; the result then says so."""
         if isinstance(error, asyncio.CancelledError):
             return False
-        if isinstance(error, ControlFlow) and not isinstance(error, Abort):
+        if isinstance(error, ControlFlow) and not isinstance(error, Abort | RetryAfter):
             return False
-        if not isinstance(error, Abort) and self._run.attempt < self._attempts:
+        if not isinstance(error, Abort) and self._run.attempt < self._allowed(error):
             return False
         failed(self._result, error)
         return True
+
+    def _allowed(self, error: BaseException) -> int:
+        own = error.attempts if isinstance(error, RetryAfter) else None
+        return self._attempts if own is None else own
 
     def succeeded(self, value: Any) -> None:  # noqa: ANN401 - JSON
         """Let the result say so."""

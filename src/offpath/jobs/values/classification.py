@@ -11,8 +11,10 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from offpath.errors import Abort, CoolDown, Snooze
+from offpath.errors import Abort, CoolDown, InvalidArgument, RetryAfter, Snooze
+from offpath.model import checks
 from offpath.model.job import DeadReason, Failure
+from offpath.model.retry import MAX_ATTEMPTS
 from offpath.model.settlement import Dead, Retry, Snoozed
 from offpath.runtime.failures import failure_of, message_of
 
@@ -21,7 +23,9 @@ LONGEST_DELAY = 3_153_600_000.0
 
 
 class Decision(Enum):
-    """The answers of a classifier (``on_failure``) besides a :class:`offpath.Snooze` or None."""
+    """The answers of a classifier (``on_failure``) besides a :class:`offpath.Snooze`, a
+    :class:`offpath.errors.RetryAfter` or None.
+    """
 
     RETRY = "retry"
     ABORT = "abort"
@@ -33,7 +37,7 @@ that each attempt would meet, such as ``KeyReused``: then it means :data:`ABORT`
 ABORT: Final = Decision.ABORT
 """Classifier's answer: dead now, whatever the policy says."""
 
-Verdict = Literal[Decision.RETRY, Decision.ABORT] | Snooze | None
+Verdict = Literal[Decision.RETRY, Decision.ABORT] | Snooze | RetryAfter | None
 
 
 class FailureInfo(Struct, frozen=True, kw_only=True):
@@ -72,11 +76,11 @@ class Moment(Struct, frozen=True, kw_only=True):
 
 def verdict(answer: object) -> Verdict:
     """Return a classifier's answer; raises TypeError for anything else."""
-    if answer is None or isinstance(answer, Decision | Snooze):
+    if answer is None or isinstance(answer, Decision | Snooze | RetryAfter):
         return answer
     raise TypeError(
-        "on_failure must return offpath.RETRY, offpath.ABORT, an offpath.Snooze or None, "
-        f"not {type(answer).__name__}"
+        "on_failure must return offpath.RETRY, offpath.ABORT, an offpath.Snooze, an "
+        f"offpath.errors.RetryAfter or None, not {type(answer).__name__}"
     )
 
 
@@ -87,6 +91,26 @@ def aborted(error: BaseException, moment: Moment) -> Dead:
         root = error.__cause__
     failure = failure_of(root, attempt=moment.attempt, at=moment.now, kind="aborted")
     return Dead(reason=DeadReason.ABORTED, failure=failure)
+
+
+def retried(
+    again: RetryAfter, error: BaseException, moment: Moment, failure: Failure | None = None
+) -> Retry | Dead:
+    """Retry after the time that ``again`` names, while its attempts (or the policy's) allow it.
+
+    ``failure`` is what went wrong, otherwise the cause of ``error`` or ``error`` itself. Raises
+    ValueError when it names no usable time or number: the handler's mistake.
+    """
+    if again.attempts is not None:
+        try:
+            checks.integer(again.attempts, "RetryAfter attempts", least=1, most=MAX_ATTEMPTS)
+        except InvalidArgument as refused:
+            raise ValueError(str(refused)) from refused
+        moment = structs.replace(moment, attempts=again.attempts)
+    root = (error.__cause__ or error) if error is again else error
+    if failure is None:
+        failure = failure_of(root, attempt=moment.attempt, at=moment.now, kind="error")
+    return failed(failure, moment, _seconds(again, again.delay))
 
 
 def failed(failure: Failure, moment: Moment, delay: float) -> Retry | Dead:
@@ -156,11 +180,14 @@ def _due(snooze: Snooze, now: datetime) -> datetime:
                 "Snooze(until=...) needs an aware datetime, e.g. datetime.now(UTC) + ..."
             )
         return max(snooze.until.astimezone(UTC), now)
-    delay = snooze.delay
+    return now + timedelta(seconds=bounded(_seconds(snooze, snooze.delay)))
+
+
+def _seconds(raised: Snooze | RetryAfter, delay: float | timedelta) -> float:
     try:
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
     except (TypeError, ValueError):
         seconds = math.nan
     if not math.isfinite(seconds):
-        raise ValueError(f"{type(snooze).__name__}({delay!r}) is not a number of seconds")
-    return now + timedelta(seconds=bounded(seconds))
+        raise ValueError(f"{type(raised).__name__}({delay!r}) is not a number of seconds")
+    return seconds

@@ -16,6 +16,7 @@ from offpath.errors import (
     OffpathError,
     PlanError,
     ResultError,
+    RetryAfter,
     SignalError,
     Snooze,
     StepError,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 _CARRIED = (Succeeded, Snoozed, Waiting)
 """Outcomes with effects."""
-_HEEDED = (Abort, Snooze, Suspended)
+_HEEDED = (Abort, RetryAfter, Snooze, Suspended)
 """Raised on purpose: heeded also from a handler that was told to end."""
 _MISMADE = (PlanError, GateError, StepError)
 """Errors of the program in how the handler's work is laid out: every attempt would make them."""
@@ -276,14 +277,26 @@ class Judge:
             return self._wrong(run, error)
         if isinstance(error, SignalError):
             return self.unreadable(run, error)
-        verdict = await self._classified(run, error)
+        said = isinstance(error, RetryAfter)
+        verdict = error if said else await self._classified(run, error)
         if isinstance(verdict, Snooze):
             return self._snoozed(run, verdict, moment, self._uncounted(run))
+        if isinstance(verdict, RetryAfter):
+            return self._retried(run, verdict, error, failure)
         if verdict is Decision.ABORT or (verdict is None and beyond_retry(error)):
             return classification.aborted(error, moment)
         return classification.failed(
             failure or self._failure(run, error), moment, self._backoff(run)
         )
+
+    def _retried(
+        self, run: Run, again: RetryAfter, error: BaseException, failure: Failure | None
+    ) -> Outcome:
+        try:
+            return classification.retried(again, error, self._moment(run), failure)
+        except ValueError as mistake:
+            found = self._failure(run, mistake)
+            return classification.failed(found, self._moment(run), self._backoff(run))
 
     def _wrong(self, run: Run, error: BaseException) -> Dead:
         """Dead at once, by an error of the program."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from offpath.errors import Abort, Snooze
+from offpath.errors import Abort, RetryAfter, Snooze
 from offpath.jobs.values.classification import ABORT, RETRY
 from offpath.jobs.worker.judge import AttemptRules
 from offpath.model.event import EventKind
@@ -116,6 +116,51 @@ async def test_snooze_does_not_count(rig: Rig, snooze: Any) -> None:
     assert EventKind.SNOOZED in rig.kinds(job)
 
 
+@pytest.mark.parametrize("delay", [15, timedelta(seconds=15)])
+async def test_retry_after_counts_and_names_the_wait(rig: Rig, delay: Any) -> None:
+    seen: list[int] = []
+
+    async def later(ctx: Any) -> str:
+        seen.append(ctx.attempt)
+        if len(seen) == 1:
+            raise RetryAfter(delay) from ConnectionError("busy")
+        return "ok"
+
+    rig.task(later)
+    job = await rig.enqueue("later", attempts=2, base=0.0)
+    await rig.started()
+    await rig.pass_time(14)
+    assert await rig.state(job) is JobState.QUEUED
+    await rig.pass_time(2)
+    record = await rig.record(job)
+    assert (record.result, seen) == ('"ok"', [1, 2])
+    assert [(f.type, f.message) for f in record.failures] == [("ConnectionError", "busy")]
+
+
+async def test_retry_after_the_last_attempt_is_dead_and_its_own_number_counts(rig: Rig) -> None:
+    async def once_more(ctx: Any) -> None:
+        raise RetryAfter(0, attempts=3)
+
+    rig.task(once_more)
+    job = await rig.enqueue("once_more", attempts=1)
+    await rig.run()
+    record = await rig.record(job)
+    assert (record.reason, record.attempt) == (DeadReason.EXHAUSTED, 3)
+
+
+@pytest.mark.parametrize("bad", [RetryAfter(math.nan), RetryAfter(1, attempts=0)])
+async def test_unusable_retry_after_is_a_failure(rig: Rig, bad: RetryAfter) -> None:
+    async def confused() -> None:
+        raise bad
+
+    rig.task(confused)
+    job = await rig.enqueue("confused", attempts=1)
+    await rig.run()
+    record = await rig.record(job)
+    assert record.failure is not None
+    assert "RetryAfter" in record.failure.message
+
+
 @pytest.mark.parametrize("bad", [Snooze(math.nan), Snooze(until=NAIVE)])
 async def test_unusable_snooze_is_a_failure(rig: Rig, bad: Snooze) -> None:
     async def confused() -> None:
@@ -155,6 +200,8 @@ async def test_abort_is_dead_at_once_and_keeps_its_cause(rig: Rig) -> None:
         ("nonsense", 2, JobState.DEAD),
         (ValueError("classifier"), 2, JobState.DEAD),
         (Snooze(60), 1, JobState.QUEUED),
+        (RetryAfter(60), 1, JobState.QUEUED),
+        (RetryAfter(60, attempts=1), 1, JobState.DEAD),
     ],
 )
 @pytest.mark.parametrize("own", [True, False])
