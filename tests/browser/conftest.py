@@ -80,7 +80,11 @@ def paths(site: Served) -> list[str]:
     info = read("workers")["items"][0]["info"]
     worker = info["id"] if isinstance(info, dict) else ""
     return ["", "jobs", "jobs?state=cancelled", "dead", f"jobs/{job['id']}",
-            f"groups/{job['group_id']}", "queues", "queues/exports", "schedules",
+            f"groups/{job['group_id']}", "queues", "queues/exports", "schedules", "groups",
+            f"groups/{read('groups')['items'][0]['id']}",
+            "gates", "signals", "tasks", "tasks/album", "sweeps", "config", "log",
+            f"log/{read('log')['items'][0]['id']}", "endpoints/shop", "routers/iu/attempts",
+            "routers/iu/checks",
             "schedules/nightly", "limits", "workers", f"workers/{worker}", "health",
             "messages", f"messages/{read('messages')['items'][0]['id']}", "endpoints", "routers",
             "routers/iu", "actions", "act?verb=job.redrive&match=state%3Ddead&back=/dead",

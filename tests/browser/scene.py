@@ -27,17 +27,32 @@ def make_app(url: str) -> offpath.App:
         msg = f"{path} is not an image {LIVELY}"
         raise ValueError(msg)
 
-    @app.task
-    async def add(a: int, b: int) -> int:
-        return a + b
-
     @app.task(queue="exports")
     async def export(month: str) -> str:
         return month
 
+    @app.task
+    async def add(a: int, b: int) -> int:
+        return a + b
+
     @app.task(limit=offpath.Limit(key="api.example.org", max_running=2))
     async def fetch(page: int) -> int:
         return page
+
+    @app.task
+    async def resize(size: int) -> int:
+        return size
+
+    @app.task
+    async def approve() -> str:
+        """Wait for somebody's word."""
+        return "approved"
+
+    @app.task
+    async def album(ctx: offpath.Context, pictures: int) -> offpath.Plan[None, object]:
+        """Resize every picture, export them, and have somebody approve them."""
+        several = [resize.job(n) for n in range(pictures)]
+        return ctx.queue(*several, export.job(month="2026-12")).next(approve.job())
 
     @app.task
     async def nightly_report() -> None:
@@ -56,6 +71,7 @@ async def fill(app: offpath.App, *, dead: int = 12, close: bool = True) -> None:
         mail, thumb, add = (tasks[name] for name in ("send_mail", "thumbnail", "add"))
         jobs = [mail.job(to=f"ann{n}@example.org", password=SECRET) for n in range(dead)]
         jobs += [thumb.job(path=f"/srv/pictures/{n}.png") for n in range(3)]
+        jobs += [tasks["album"].job(pictures=30)]
         jobs += [add.options(tags=["vip", LIVELY]).job(n, b=1) for n in range(20)]
         handles = await app.enqueue(jobs)
         async with app.worker(queues=("mail", "images", "default")):
@@ -70,6 +86,8 @@ async def fill(app: offpath.App, *, dead: int = 12, close: bool = True) -> None:
         )
         await app.schedules.create("poll", add.job(1, b=2), every=30.0)
         await app.queues.pause("images")
+        await app.signal(f"order-{LIVELY}", "paid", {"amount": 12, "token": SECRET})
+        await app.log.append("iu", "paid", "orders", {"order": 7, "token": SECRET}, key=LIVELY)
         await app.publish("order.paid", {"order": 7, "token": SECRET}, key=LIVELY)
         await app.publish("order.sent", {"order": 8}, stream="billing")
         await app.webhooks.add("shop", "https://93.184.216.34/hooks", topics=["order.*"])

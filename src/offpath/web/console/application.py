@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
@@ -43,21 +44,46 @@ Answer = Callable[[Request], Awaitable[Response]]
 API: Final = "/api/v1"
 _YEAR: Final = "public, max-age=31536000, immutable"
 SECTIONS: Final = (
-    ("overview", "/", "Overview"),
-    ("jobs", "/jobs", "Jobs"),
-    ("dead", "/dead", "Dead letters"),
-    ("queues", "/queues", "Queues"),
-    ("schedules", "/schedules", "Schedules"),
-    ("limits", "/limits", "Limits"),
-    ("messages", "/messages", "Messages"),
-    ("endpoints", "/endpoints", "Endpoints"),
-    ("routers", "/routers", "Routers"),
-    ("workers", "/workers", "Workers"),
-    ("health", "/health", "Health"),
-    ("actions", "/actions", "Actions"),
+    (
+        "",
+        (("overview", "/", "Overview"),),
+    ),
+    (
+        "Work",
+        (
+            ("jobs", "/jobs", "Jobs"),
+            ("dead", "/dead", "Dead letters"),
+            ("groups", "/groups", "Groups"),
+            ("gates", "/gates", "Gates"),
+            ("signals", "/signals", "Signals"),
+            ("tasks", "/tasks", "Tasks"),
+            ("queues", "/queues", "Queues"),
+            ("schedules", "/schedules", "Schedules"),
+            ("limits", "/limits", "Limits"),
+        ),
+    ),
+    (
+        "Events",
+        (
+            ("messages", "/messages", "Messages"),
+            ("endpoints", "/endpoints", "Endpoints"),
+            ("log", "/log", "Log"),
+            ("routers", "/routers", "Routers"),
+        ),
+    ),
+    (
+        "Service",
+        (
+            ("workers", "/workers", "Workers"),
+            ("sweeps", "/sweeps", "Sweeps"),
+            ("health", "/health", "Health"),
+            ("actions", "/actions", "Actions"),
+            ("config", "/config", "Configuration"),
+        ),
+    ),
 )
-"""The menu: the name, the path and the words of each page."""
-_BESIDE: Final = {"dead": ("faults",)}
+"""The menu: headings, each with the name, the path and the words of its pages."""
+_BESIDE: Final = {"dead": ("faults",), "group": ("graph",)}
 """Readings that are shown on another one's page."""
 
 
@@ -273,6 +299,7 @@ class Console:
             "place": place.name,
             "page": one.name if one else "",
             "rest": rest,
+            "elsewhere": _list_of(one, request, rest),
             "here": f"{rest}?{text}" if text else rest,
             "can": self._rights(request),
             "sections": SECTIONS,
@@ -356,11 +383,18 @@ def console(
 
 def _matching(path: str) -> str:
     """The path of a route; a name may have a slash, which servers do not tell from another."""
-    return path.replace("{name}", "{name:path}")
+    return re.sub(r"{(name|router)}", r"{\1:path}", path)
 
 
 def _paged(one: DocumentReading) -> bool:
     return all(one.name not in beside for beside in _BESIDE.values())
+
+
+def _list_of(one: DocumentReading | None, request: Request, rest: str) -> str:
+    """The page to go to in another database, which has this list, and not this row of it."""
+    if one is None:
+        return "/"
+    return f"/{rest.split('/')[1]}" if request.path_params else rest
 
 
 def _json_url(one: DocumentReading | None, request: Request, asked: str) -> str | None:

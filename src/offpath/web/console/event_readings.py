@@ -1,17 +1,24 @@
-"""Readings of messages, endpoints and routers."""
+"""Readings of messages, endpoints, routers and the log."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from offpath.app import App
+from offpath.operating import event_views
 from offpath.operating.documents import endpoints, messages, routers
-from offpath.operating.documents.endpoints import EndpointList
+from offpath.operating.documents.endpoints import EndpointList, EndpointShown
+from offpath.operating.documents.events import EventDocument, EventPage
 from offpath.operating.documents.messages import MessageListing, MessageShown
-from offpath.operating.documents.routers import RouterList, RouterShown
+from offpath.operating.documents.routers import (
+    AttemptPage,
+    RouterChecked,
+    RouterList,
+    RouterShown,
+)
 from offpath.runtime.ids import parse_id
 from offpath.web.console.document_row import Asking, DocumentReading
-from offpath.web.console.queries import MESSAGE_NAMES
+from offpath.web.console.queries import ATTEMPT_NAMES, LOG_NAMES, MESSAGE_NAMES
 
 _LETTERS: Final = 50
 _PLURAL: Final = {
@@ -41,6 +48,41 @@ async def _message(app: App, asking: Asking) -> MessageShown:
 
 async def _endpoints(app: App, _: Asking) -> EndpointList:
     return endpoints.describe_all(await app.webhooks.list(), await app.message_backlog())
+
+
+async def _endpoint(app: App, asking: Asking) -> EndpointShown:
+    return await event_views.endpoint(app, asking.path["name"], asking.seen)
+
+
+async def _log(app: App, asking: Asking) -> EventPage:
+    query = asking.query
+    return await event_views.log(
+        app,
+        asking.seen,
+        domain=query.one("domain"),
+        limit=query.limit(),
+        after=query.one("after"),
+    )
+
+
+async def _event(app: App, asking: Asking) -> EventDocument:
+    return await event_views.event(app, asking.path["id"], asking.seen)
+
+
+async def _attempts(app: App, asking: Asking) -> AttemptPage:
+    query = asking.query
+    return await event_views.attempts(
+        app,
+        asking.path["router"],
+        event=query.one("event"),
+        status=query.one("status"),
+        limit=query.limit(),
+        after=query.one("after"),
+    )
+
+
+async def _checks(app: App, asking: Asking) -> RouterChecked:
+    return await event_views.checks(app, asking.path["router"])
 
 
 async def _routers(app: App, _: Asking) -> RouterList:
@@ -84,6 +126,43 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
         document=EndpointList,
         read=_endpoints,
         shared=True,
+    ),
+    DocumentReading(
+        name="endpoint",
+        path="/endpoints/{name}",
+        summary="One endpoint, and its newest messages.",
+        document=EndpointShown,
+        read=_endpoint,
+    ),
+    DocumentReading(
+        name="log",
+        path="/log",
+        summary="Events of the log, newest first.",
+        document=EventPage,
+        read=_log,
+        names=LOG_NAMES,
+    ),
+    DocumentReading(
+        name="event",
+        path="/log/{id}",
+        summary="One event of the log, with what it carries.",
+        document=EventDocument,
+        read=_event,
+    ),
+    DocumentReading(
+        name="attempts",
+        path="/routers/{router}/attempts",
+        summary="What a router decided about each event, in the log's order.",
+        document=AttemptPage,
+        read=_attempts,
+        names=ATTEMPT_NAMES,
+    ),
+    DocumentReading(
+        name="checks",
+        path="/routers/{router}/checks",
+        summary="What must hold for a router, checked now. It reads only.",
+        document=RouterChecked,
+        read=_checks,
     ),
     DocumentReading(
         name="routers",

@@ -140,7 +140,7 @@ def _answer(text: str, document: str) -> dict[str, Any]:
 def _schema_of(name: str) -> dict[str, Any]:
     if name == "limit":
         return {"type": "integer", "minimum": 1, "maximum": 200}
-    if name in {"after", "group", "box"}:
+    if name in _SINGLE:
         return {"type": "string"}
     return {"type": "array", "items": {"type": "string"}}
 
@@ -149,6 +149,8 @@ def _problem(text: str) -> dict[str, Any]:
     return {"description": text, "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
 
 
+_SINGLE: Final = frozenset({"after", "group", "box", "domain", "event", "status", "text"})
+"""Filters that have one value."""
 _FAULTS: Final = {
     "400": "A filter or a field that is not known, or has no such value.",
     "401": "Nobody is known by the credentials.",

@@ -158,6 +158,9 @@ class Place:
 
     async def _open(self) -> App:
         app = App(settings=self.settings, store=looking_store(self.settings), auto_start=False)
+        if self._given is not None:
+            # What only code knows: tasks with their schemas, sweeps with their terms.
+            app.tasks, app.sweeps = self._given.tasks, self._given.sweeps
         try:
             await require_schema(app)
             await app.open()

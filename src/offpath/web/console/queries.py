@@ -12,7 +12,7 @@ from offpath.runtime.ids import parse_id
 
 FILTERS: Final = ("state", "task", "queue", "tag", "group", "reason", "error_type")
 _PAGE: Final = ("after", "limit")
-_WORDS: Final = {"error": "error_type", **{name: name for name in FILTERS}}
+_WORDS: Final = {"error": "error_type", "text": "text", **{name: name for name in FILTERS}}
 """The words before a colon in the search field."""
 _LONGEST: Final = 200
 """Rows of one page."""
@@ -68,8 +68,10 @@ class RequestQuery:
 
 
 _TARGETS: Final = {"tag": "tags", "group": "group_id"}
-JOB_NAMES: Final = (*FILTERS, *_PAGE)
+JOB_NAMES: Final = (*FILTERS, "text", *_PAGE)
 MESSAGE_NAMES: Final = ("box", "stream", "topic", "state", "key", "reason", *_PAGE)
+LOG_NAMES: Final = ("domain", *_PAGE)
+ATTEMPT_NAMES: Final = ("event", "status", *_PAGE)
 ACTION_NAMES: Final = ("state", "verb", "actor", *_PAGE)
 
 
@@ -77,7 +79,8 @@ def searched(text: str) -> tuple[str, str]:
     """The path and the query that a text of the search field leads to.
 
     ``task:``, ``queue:``, ``tag:``, ``state:``, ``group:``, ``reason:`` and ``error:`` are filters,
-    an id is a job, any other word the name of a task.
+    ``text:`` is a word of an error or an argument. An id is a job, any other word the name of a
+    task.
     """
     pairs: list[tuple[str, str]] = []
     for word in text.split():
@@ -94,7 +97,7 @@ def searched(text: str) -> tuple[str, str]:
 def field_text(pairs: Iterable[tuple[str, str]]) -> str:
     """The text of the search field for these filters."""
     short: Mapping[str, str] = {"error_type": "error"}
-    return " ".join(f"{short.get(name, name)}:{value}" for name, value in pairs if name in FILTERS)
+    return " ".join(f"{short.get(name, name)}:{value}" for name, value in pairs if name in _WORDS)
 
 
 def _id(word: str) -> str | None:

@@ -19,7 +19,7 @@ from offpath.model import checks
 from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
 from offpath.model.limit import QueueRecord
-from offpath.operating import actions, overview, views
+from offpath.operating import actions, list_views, overview, views
 from offpath.operating.documents import actions as action_documents
 from offpath.operating.documents import flow, health, jobs, schedules, workers
 from offpath.operating.documents.actions import ActionDocument, ActionPage
@@ -28,6 +28,7 @@ from offpath.operating.documents.flow import LimitDocument
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.jobs import JobDocument, JobPage
+from offpath.operating.documents.lists import BriefList
 from offpath.operating.documents.schedules import ScheduleDocument, ScheduleStanding
 from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
@@ -37,6 +38,8 @@ from offpath.runtime.ids import parse_id
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.event_readings import EVENT_READINGS
 from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES
+from offpath.web.console.service_readings import SERVICE_READINGS
+from offpath.web.console.work_readings import WORK_READINGS
 
 _UPCOMING: Final = 5
 _HISTORY: Final = 50
@@ -93,10 +96,16 @@ async def _overview(app: App, asking: Asking) -> Overview:
     return await overview.read(app, asking.seen)
 
 
-async def _jobs(app: App, asking: Asking) -> JobPage:
+async def _jobs(app: App, asking: Asking) -> BriefList:
     query = asking.query
-    page = await app.jobs.find(limit=query.limit(), after=query.one("after"), **query.where())
-    return jobs.describe_page(page, asking.seen)
+    return await list_views.jobs(
+        app,
+        query.where(),
+        text=query.one("text"),
+        seen=asking.seen,
+        limit=query.limit(),
+        after=query.one("after"),
+    )
 
 
 async def _job(app: App, asking: Asking) -> JobShown:
@@ -230,8 +239,8 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="jobs",
         path="/jobs",
-        summary="Jobs, newest first.",
-        document=JobPage,
+        summary="Jobs, newest first, among the next 20,000; and how far that came.",
+        document=BriefList,
         read=_jobs,
         names=JOB_NAMES,
     ),
@@ -256,7 +265,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="Dead jobs, newest first.",
         document=JobPage,
         read=_dead,
-        names=tuple(one for one in JOB_NAMES if one != "state"),
+        names=tuple(one for one in JOB_NAMES if one not in {"state", "text"}),
     ),
     DocumentReading(
         name="group",
@@ -341,7 +350,9 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         document=ActionDocument,
         read=_action,
     ),
+    *WORK_READINGS,
     *EVENT_READINGS,
+    *SERVICE_READINGS,
 )
 
 

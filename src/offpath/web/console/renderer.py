@@ -18,6 +18,8 @@ from offpath.operating.documents.schedules import in_words
 from offpath.operating.targets import JobsTarget
 from offpath.operating.times import ago, short
 from offpath.operating.verbs import VERBS
+from offpath.web.console.graph_picture import picture_of
+from offpath.web.console.timeline import timeline_of
 
 _STATIC: Final = files("offpath.web.console") / "static"
 _KINDS: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
@@ -55,6 +57,13 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "pending": ("◐", "waiting"),
     "enabled": ("●", "running"),
     "disabled": ("✖", "failed"),
+    "holds": ("✔", "succeeded"),
+    "fails": ("✖", "failed"),
+    "sent": ("✔", "succeeded"),
+    "dry": ("◌", "paused"),
+    "unsatisfiable": ("✖", "failed"),
+    "expired": ("✖", "failed"),
+    "unknown": ("·", "ended"),
 }
 """The sign and the colour of a state, by its first word: never the colour alone."""
 
@@ -78,6 +87,8 @@ class Pages:
             json=_json,
             middle=_middle,
             number=_number,
+            picture=picture_of,
+            timeline=timeline_of,
             lasted=_lasted,
             quoted=lambda text: quote(str(text)),
             seconds=_seconds,
@@ -90,6 +101,7 @@ class Pages:
             accent=accent,
             refresh=refresh,
             verbs_for=_verbs_for,
+            known_verbs=VERBS,
             asset=lambda name: f"/assets/{name}?{fingerprint(name)}",
         )
 
@@ -142,6 +154,8 @@ def _seconds(value: float | None) -> str:
 
 
 def _lasted(value: float) -> str:
+    if value < 1:
+        return f"{1_000 * value:.3g} ms"
     return f"{value:.3g} s" if value < _MINUTE else short(timedelta(seconds=value))
 
 

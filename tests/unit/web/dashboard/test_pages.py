@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
@@ -87,7 +88,9 @@ async def test_every_link_leads_somewhere_under_any_prefix(app: offpath.App, roo
     expected = {"/", "/jobs", "/jobs/ID", "/dead", "/groups/ID", "/queues", "/queues/exports",
                 "/schedules", "/schedules/nightly", "/limits", "/workers", "/workers/ID",
                 "/health", "/runbooks/README", "/api/v1/jobs", "/messages", "/messages/ID",
-                "/endpoints", "/routers", "/routers/iu", "/actions"}  # fmt: skip
+                "/endpoints", "/endpoints/shop", "/routers", "/routers/iu", "/routers/iu/checks",
+                "/routers/iu/attempts", "/actions", "/groups", "/gates", "/signals", "/tasks",
+                "/tasks/album", "/sweeps", "/config", "/log", "/log/ID"}  # fmt: skip
     assert {base + one for one in expected} - paths == set()
 
 
@@ -156,8 +159,7 @@ async def test_a_page_shows_what_its_json_says(site: Site) -> None:
     assert len(told) == 3
     for one in told:
         assert f'href="/jobs/{one["id"]}"' in page
-        last = one["failures"][-1]
-        assert f"{last['type']}: {last['message']}" in page
+        assert f"{one['error_type']}: {one['error']}" in page
 
 
 def _fits(value: Any, schema: dict[str, Any], known: dict[str, Any]) -> bool:
@@ -209,11 +211,15 @@ async def test_every_answer_is_as_the_api_describes_it(site: Site) -> None:
     names = {"/jobs/{id}": one["id"], "/groups/{id}": one["group_id"], "/workers/{id}": worker,
              "/queues/{name}": "exports", "/schedules/{name}": "nightly",
              "/messages/{id}": (await site.get("/api/v1/messages")).document["items"][0]["id"],
+             "/groups/{id}/graph": one["group_id"], "/tasks/{name}": "add",
+             "/endpoints/{name}": "shop",
+             "/log/{id}": (await site.get("/api/v1/log")).document["items"][0]["id"],
+             "/routers/{router}/attempts": "iu", "/routers/{router}/checks": "iu",
              "/routers/{name}": "iu", "/actions/{id}": await _some_action(site)}  # fmt: skip
     for path, operation in reads.items():
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
         answer = await site.get("/api/v1" + re.sub(r"{\w+}", names.get(path, ""), path))
-        assert answer.code == 200
+        assert (path, answer.code) == (path, 200)
         assert _fits(answer.document, schema, known), path
     wrong = (await site.get("/api/v1/jobs?colour=red")).document
     assert _fits(wrong, known["Problem"], known)
@@ -266,8 +272,29 @@ async def test_pages_of_a_list_follow_each_other(site: Site) -> None:
         told = (await site.get(path)).document
         seen += [one["id"] for one in told["items"]]
         path = f"/api/v1/jobs?limit=7&after={told['next']}" if told["next"] else ""
-    assert len(seen) == len(set(seen)) == 41
+    assert len(seen) == len(set(seen)) == 74
     assert seen == sorted(seen, reverse=True)
+
+
+async def test_a_list_that_looked_at_no_more_says_how_far_it_came(
+    app: offpath.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.store(), "browse", partial(app.store().browse, most=5))
+    site = site_of(app)
+    told = (await site.get("/api/v1/jobs?task=send_mail")).document
+    assert (told["items"], told["exhausted"]) == ([], False)
+    assert told["next"] is not None
+    page = (await site.get("/jobs?task=send_mail")).text
+    assert "Looked at" in page
+    assert f"after={told['next']}" in page
+
+
+async def test_jobs_are_found_by_the_text_of_their_error(site: Site) -> None:
+    told = (await site.get("/api/v1/jobs?text=not%20an%20image")).document["items"]
+    assert {one["task"] for one in told} == {"thumbnail"}
+    asked = await site.get("/jobs?q=text:unexpectedly")
+    assert asked.headers["location"] == "/jobs?text=unexpectedly"
+    assert 'value="text:unexpectedly"' in (await site.get(asked.headers["location"])).text
 
 
 @pytest.mark.parametrize(
@@ -277,7 +304,7 @@ async def test_pages_of_a_list_follow_each_other(site: Site) -> None:
         ("/jobs?state=flying", 400, "the states are"),
         ("/jobs?limit=0", 400, "limit"),
         ("/jobs?limit=9999", 400, "limit"),
-        ("/jobs?after=x", 400, "next"),
+        ("/jobs?after=x", 400, "after"),
         ("/jobs/0198c0de-0000-7000-8000-000000000000", 404, "There is no job"),
         ("/jobs/x", 400, "job id"),
         ("/queues/" + "x" * 300, 400, "queue"),

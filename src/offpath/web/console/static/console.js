@@ -57,8 +57,8 @@
   const still = () => kept.get("still") === "yes";
   function words() {
     for (const one of document.querySelectorAll("[data-do=still]")) {
-      one.textContent = still() ? "Refresh" : "Pause";
-      one.setAttribute("aria-pressed", String(still()));
+      one.textContent = still() ? "‖ Not live" : "● Live";
+      one.setAttribute("aria-pressed", String(!still()));
     }
     for (const one of document.querySelectorAll("[data-do=keys]")) {
       one.textContent = kept.get("keys") === "off" ? "Turn keys on" : "Turn keys off";

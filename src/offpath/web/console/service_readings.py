@@ -1,0 +1,39 @@
+"""Readings of what runs the service: its sweeps, its settings, versions and schema."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offpath.app import App
+from offpath.operating import code_views
+from offpath.operating.documents.configuration import ConfigurationDocument
+from offpath.operating.documents.sweeps import SweepList
+from offpath.web.console.document_row import Asking, DocumentReading
+
+
+async def _sweeps(app: App, _: Asking) -> SweepList:
+    return await code_views.sweeps(app)
+
+
+async def _config(app: App, _: Asking) -> ConfigurationDocument:
+    return await code_views.config(app)
+
+
+SERVICE_READINGS: Final[tuple[DocumentReading, ...]] = (
+    DocumentReading(
+        name="sweeps",
+        path="/sweeps",
+        summary="Sweeps: who drives each, and how it goes.",
+        document=SweepList,
+        read=_sweeps,
+        shared=True,
+    ),
+    DocumentReading(
+        name="config",
+        path="/config",
+        summary="The settings in force without secrets, versions, and the steps of the schema.",
+        document=ConfigurationDocument,
+        read=_config,
+        shared=True,
+    ),
+)

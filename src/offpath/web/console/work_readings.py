@@ -1,0 +1,98 @@
+"""Readings of what jobs belong to and wait for: groups and their graphs, gates, signals, tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offpath.app import App
+from offpath.errors import InvalidArgument
+from offpath.operating import code_views, list_views
+from offpath.operating.documents.lists import GateListing, GroupListing, SignalListing
+from offpath.operating.documents.tasks import TaskList, TaskShown
+from offpath.operating.graph import GraphDocument
+from offpath.web.console.document_row import Asking, DocumentReading
+
+_PAGE: Final = ("after", "limit")
+GROUP_NAMES: Final = ("state", *_PAGE)
+
+
+async def _groups(app: App, asking: Asking) -> GroupListing:
+    query = asking.query
+    state = query.one("state")
+    if state not in {None, "open"}:
+        raise InvalidArgument(f"state must be open, or left out for all groups, not {state!r:.60}")
+    return await list_views.groups(
+        app, unended=state == "open", limit=query.limit(), after=query.one("after")
+    )
+
+
+async def _graph(app: App, asking: Asking) -> GraphDocument:
+    return await list_views.group_graph(app, asking.path["id"])
+
+
+async def _gates(app: App, asking: Asking) -> GateListing:
+    query = asking.query
+    return await list_views.gates(app, limit=query.limit(), after=query.one("after"))
+
+
+async def _signals(app: App, asking: Asking) -> SignalListing:
+    query = asking.query
+    return await list_views.signals(app, asking.seen, limit=query.limit(), after=query.one("after"))
+
+
+async def _tasks(app: App, _: Asking) -> TaskList:
+    return await code_views.tasks(app)
+
+
+async def _task(app: App, asking: Asking) -> TaskShown:
+    return await code_views.task(app, asking.path["name"])
+
+
+WORK_READINGS: Final[tuple[DocumentReading, ...]] = (
+    DocumentReading(
+        name="groups",
+        path="/groups",
+        summary="Groups: jobs that queued others, newest first.",
+        document=GroupListing,
+        read=_groups,
+        names=GROUP_NAMES,
+    ),
+    DocumentReading(
+        name="graph",
+        path="/groups/{id}/graph",
+        summary="The members of a group and what leads to each, thousands of them folded.",
+        document=GraphDocument,
+        read=_graph,
+    ),
+    DocumentReading(
+        name="gates",
+        path="/gates",
+        summary="Gates that wait: their condition, and how many jobs each holds.",
+        document=GateListing,
+        read=_gates,
+        names=_PAGE,
+    ),
+    DocumentReading(
+        name="signals",
+        path="/signals",
+        summary="Signals that no job has taken.",
+        document=SignalListing,
+        read=_signals,
+        names=_PAGE,
+    ),
+    DocumentReading(
+        name="tasks",
+        path="/tasks",
+        summary="Tasks: who runs each, and how many of its jobs are due.",
+        document=TaskList,
+        read=_tasks,
+        shared=True,
+    ),
+    DocumentReading(
+        name="task",
+        path="/tasks/{name}",
+        summary="One task, its options and the schema of its arguments.",
+        document=TaskShown,
+        read=_task,
+    ),
+)

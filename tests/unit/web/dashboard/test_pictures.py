@@ -1,0 +1,127 @@
+"""Pictures that the server draws: a group's graph, a job's time line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpath.web.console.graph_picture import HEIGHT, WIDTH, picture_of
+from offpath.web.console.timeline import SCALE, timeline_of
+
+T0 = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+def node(name: str, depth: int, **others: Any) -> dict[str, Any]:
+    """A node of a plain graph."""
+    return {"id": name, "kind": "job", "text": name, "jobs": 1, "states": {"queued": 1},
+            "depth": depth, **others}  # fmt: skip
+
+
+def way(source: str, target: str, kind: str = "queued") -> dict[str, Any]:
+    """A way between two of them."""
+    return {"source": source, "target": target, "kind": kind, "jobs": 1}
+
+
+def test_nodes_stand_in_columns_by_their_depth() -> None:
+    nodes = [node("a", 0), node("b", 1), node("c", 1), node("d", 2)]
+    drawn = picture_of({"nodes": nodes, "edges": [way("a", "b"), way("a", "c"), way("b", "d")]})
+    places = {one.id: (one.x, one.y) for one in drawn.nodes}
+    assert places["a"][0] < places["b"][0] == places["c"][0] < places["d"][0]
+    assert abs(places["b"][1] - places["c"][1]) >= HEIGHT
+    assert len(drawn.ways) == 3
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=80))
+def test_no_two_nodes_overlap_and_all_are_inside(depths: list[int]) -> None:
+    nodes = [node(f"n{at}", depth) for at, depth in enumerate(depths)]
+    drawn = picture_of({"nodes": nodes, "edges": []})
+    assert {one.id for one in drawn.nodes} == {one["id"] for one in nodes}
+    for one in drawn.nodes:
+        assert 0 <= one.x <= drawn.width - WIDTH
+        assert 0 <= one.y <= drawn.height - HEIGHT
+    for at, one in enumerate(drawn.nodes):
+        for other in drawn.nodes[at + 1 :]:
+            assert abs(one.x - other.x) >= WIDTH or abs(one.y - other.y) >= HEIGHT
+
+
+def test_what_leads_to_a_node_decides_on_its_row() -> None:
+    nodes = [node("a", 0), node("b", 0), node("x", 1), node("y", 1)]
+    drawn = picture_of({"nodes": nodes, "edges": [way("b", "x"), way("a", "y")]})
+    rows = {one.id: one.y for one in drawn.nodes}
+    assert rows["y"] < rows["x"]
+
+
+def test_who_queued_a_job_that_waits_is_left_to_the_table() -> None:
+    nodes = [node("a", 0), node("g", 1, kind="gate", jobs=0), node("b", 2)]
+    edges = [way("a", "g", "waits"), way("a", "b"), way("g", "b", "waits")]
+    assert [kind for kind, _ in picture_of({"nodes": nodes, "edges": edges}).ways] == ["waits"] * 2
+
+
+def test_a_bundle_is_coloured_by_what_matters_most_in_it() -> None:
+    states = {"succeeded": 2_184, "running": 48, "dead": 1}
+    drawn = picture_of({"nodes": [node("a", 0, jobs=2_233, states=states)], "edges": []})
+    assert drawn.nodes[0].state == "dead"
+
+
+def test_long_names_are_cut() -> None:
+    drawn = picture_of({"nodes": [node("x" * 300, 0)], "edges": []})
+    assert len(drawn.nodes[0].text) == 20
+
+
+def job(**others: Any) -> dict[str, Any]:
+    """A plain job."""
+    return {"enqueued_at": T0, "failures": [], "started_at": None, "finished_at": None,
+            "attempt": 1, "state": "queued", **others}  # fmt: skip
+
+
+def test_a_job_that_has_only_been_enqueued_has_no_time_line() -> None:
+    assert timeline_of(job(), T0 + timedelta(hours=1)) is None
+
+
+def test_a_time_line_spans_from_the_enqueue_to_the_end() -> None:
+    dead = job(
+        failures=[{"attempt": 1, "at": T0 + timedelta(seconds=10)}],
+        started_at=T0 + timedelta(seconds=80),
+        finished_at=T0 + timedelta(seconds=100),
+        attempt=2,
+        state="dead",
+    )
+    line = timeline_of(dead, T0 + timedelta(days=1))
+    assert line is not None
+    assert (line.first, line.last) == (T0, T0 + timedelta(seconds=100))
+    assert [(one.kind, one.x) for one in line.marks] == [("failed", 100), ("dead", 800)]
+    assert line.marks[1].width == 200
+
+
+def test_a_running_job_reaches_to_now() -> None:
+    running = job(started_at=T0 + timedelta(seconds=5), state="running")
+    line = timeline_of(running, T0 + timedelta(seconds=10))
+    assert line is not None
+    assert line.marks[0].x + line.marks[0].width == SCALE
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), max_size=6),
+    st.none() | st.floats(-1e6, 1e6),
+    st.none() | st.floats(-1e6, 1e6),
+)
+def test_no_mark_leaves_the_line(
+    failed: list[float], started: float | None, ended: float | None
+) -> None:
+    def at(seconds: float | None) -> datetime | None:
+        return None if seconds is None else T0 + timedelta(seconds=seconds)
+
+    told = job(
+        failures=[{"attempt": 1, "at": at(one)} for one in failed],
+        started_at=at(started),
+        finished_at=at(ended),
+        state="dead",
+    )
+    line = timeline_of(told, T0 + timedelta(seconds=50))
+    for one in () if line is None else line.marks:
+        assert one.x >= 0
+        assert one.width > 0
+        assert one.x + one.width <= SCALE
