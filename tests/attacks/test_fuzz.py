@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offpath import InvalidArgument
-from offpath.economy.records import read_records
+from offpath.economy import RecordFormat
 from offpath.errors import OffpathError
 from offpath.events import BadSignature, Verifier
 from offpath.events.position import decode
@@ -149,4 +149,4 @@ def test_a_file_of_the_processor_is_refused_or_read(
 ) -> None:
     file = tmp_path / name
     file.write_bytes(content)
-    refused_or(lambda: read_records(file), OffpathError)
+    refused_or(lambda: RecordFormat().read(file), OffpathError)

@@ -350,7 +350,7 @@ def test_a_processors_file_is_reconciled(money: Money) -> None:
         (b"kind,key,amount,ref,at\nrefund,a,1,r,2026-01-01T00:00:00Z\n", "kind is buy or payout"),
         (
             b"kind,key,amount,ref,at\nbuy,a,x,r,2026-01-01T00:00:00Z\n",
-            "line 2: 'x' is not an amount",
+            "line 2: 'USD:x' is not an amount",
         ),
         (b"kind,key,amount,ref,at\nbuy,a,1,r,2026-01-01T00:00:00\n", "has no time zone"),
         (b"", "has no column"),
@@ -469,3 +469,27 @@ def test_debts_are_listed_paid_and_written_off(money: Money) -> None:
     assert "ann" in money.text("economy", "debts")
     money.submit({**TOP_UP, "key": "t-2"})
     assert "nobody owes anything" in money.text("economy", "debts")
+
+
+def test_the_audit_is_listed_and_what_rests_is_released(money: Money) -> None:
+    assert "nothing was found" in money.text("economy", "audit")
+    money.text("limits", "pause", "economy.rest.fees")
+    assert "fees go on" in money.text("economy", "release", "--reason", "the cash is back")
+    assert money.json("economy", "release", "--reason", "again") == {"released": []}
+    [one] = money.json("economy", "audit")["items"]
+    assert (one["phase"], one["subject"]) == ("released", "fees")
+    assert money.json("ledger", "prove")["holds"] is True
+
+
+def test_a_file_of_another_form_is_reconciled(money: Money) -> None:
+    money.submit({**TOP_UP, "ref": "ch_1"})
+    file = money.folder / "export.csv"
+    file.write_text(
+        "Type;key;Cents;at\ncharge;ch_1;84;2026-01-01T00:00Z\nfee;f;3;2026-01-01T00:00Z\n"
+    )
+    window = ("--since", "2020-01-01T00:00Z", "--until", "2100-01-01T00:00Z")
+    form = ["--delimiter", ";", "--minor-units", "--kinds", "charge=buy", "--kinds", "fee=-"]
+    form += ["--column", "kind=Type", "--column", "amount=Cents"]
+    [kind] = money.json("reconcile", str(file), *window, *form)["kinds"]
+    assert kind == {"kind": "buy", "processor_count": 1, "ledger_count": 1, "matched": 1}
+    assert "NAME=NAME" in money.text("reconcile", str(file), *window, "--column", "Id", code=2)

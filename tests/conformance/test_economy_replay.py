@@ -78,6 +78,7 @@ SETTINGS: dict[str, Any] = {
     "max_payout_attempts": 2,
     "max_subscription_attempts": 2,
     "subscription_price_min_minor": 1,
+    "subscription_grace": 0.0,
 }
 SWEPT = (
     "payouts", "subscriptions", "treasury", "fee_sweep", "checkpoint_verify", "checkpoint",

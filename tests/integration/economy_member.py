@@ -84,12 +84,12 @@ SETTINGS: dict[str, Any] = {
     "sla_submitted": 0.3,
     "max_payout_age": 86_400.0,
     "subscription_price_min_minor": 1,
+    "subscription_grace": 0.0,
 }
 LIKELY: dict[str, int] = {
     "top_up": 20, "spend": 30, "refund": 5, "clawback": 3, "promo": 5, "request_payout": 10,
     "settle": 8, "reverse_payout": 3, "subscribe": 5, "cancel": 2, "grant": 2, "revoke": 2,
-    "adjust": 2, "reverse": 3, "again": 8, "report": 4,
-    "write_off": 2, "fund": 1,
+    "adjust": 2, "reverse": 3, "again": 8, "report": 4, "write_off": 2, "fund": 1,
 }  # fmt: skip
 """How often each is asked for."""
 

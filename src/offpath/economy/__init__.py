@@ -1,6 +1,7 @@
 """A credits economy: ``from offpath.economy import Economy, TopUp, Spend, ...``."""
 
 from offpath.economy.economy import DECLINED, Economy
+from offpath.economy.file_feed import FileFeed
 from offpath.economy.inbound import accept_operation, event_key
 from offpath.economy.ledger.configuration import load_economy_settings
 from offpath.economy.ledger.outcome import Committed, Duplicate, Outcome, Rejected
@@ -26,6 +27,7 @@ from offpath.economy.ledger.requests import (
     Reverse,
     ReversePayout,
     RevokeEntitlement,
+    Reward,
     SettlePayout,
     Share,
     Spend,
@@ -47,6 +49,7 @@ from offpath.economy.passes import (
     sweep_fees_due,
     verify_checkpoint,
 )
+from offpath.economy.record_format import RecordFormat
 from offpath.economy.sweeps.catalogue import SWEEP_NAMES
 from offpath.economy.sweeps.runs import EconomyResult, EconomyRun, SweepInput
 from offpath.economy.webhooks import provider_event, webhook_door
@@ -98,6 +101,7 @@ __all__ = [
     "EconomyWorker",
     "Ed25519Signer",
     "Entry",
+    "FileFeed",
     "Fund",
     "GrantEntitlement",
     "GrantPromo",
@@ -124,6 +128,7 @@ __all__ = [
     "Receipt",
     "ReconcileFeed",
     "ReconcileRecord",
+    "RecordFormat",
     "Refund",
     "Rejected",
     "Request",
@@ -131,6 +136,7 @@ __all__ = [
     "Reverse",
     "ReversePayout",
     "RevokeEntitlement",
+    "Reward",
     "SettlePayout",
     "Share",
     "Signer",

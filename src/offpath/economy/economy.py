@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from offpath.economy.inbound import register_inbox
 from offpath.economy.ledger.batcher import Batcher
 from offpath.economy.ledger.configuration import load_economy_settings
+from offpath.economy.ledger.levers import Lever, resting
 from offpath.economy.ledger.meter import OperationMeter
 from offpath.economy.ledger.mismatches import unhindered
 from offpath.economy.ledger.operations.steps_fees import fees_swept
@@ -21,9 +22,10 @@ from offpath.economy.ledger.submission import NO_HEADERS, Submitting
 from offpath.economy.passes import EconomyVerbs
 from offpath.jobs.client.core import core_of
 from offpath.model.correlation import CARRIED
-from offpath.model.ledger.faults import EconomyConfigInvalid, LedgerError
+from offpath.model.ledger.faults import Contained, EconomyConfigInvalid, LedgerError
 from offpath.model.ledger.rates import Rates
 from offpath.runtime.log import logger
+from offpath.runtime.zones import zone_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from offpath.economy.ledger.proof import Proof
     from offpath.economy.ledger.requests import Request
     from offpath.economy.ledger.signatures import Signer
+    from offpath.health.crediting_run import Credit
     from offpath.model.ledger.decision import Decided, LedgerOp
     from offpath.model.ledger.money import Money
     from offpath.store.protocol import Store
@@ -95,7 +98,7 @@ class Economy(EconomyVerbs):
             signer=signer,
         )
         """The ports that the host has connected."""
-        self.rules = rules_of(self.settings, self.rates)
+        self.rules = rules_of(self.settings, self.rates, zone_of)
         """The rules that decide operations."""
         self.read = EconomyReading(self._opened, self.rates, self._now)
         """Balances, statements, payouts, subscriptions, who owns what."""
@@ -168,12 +171,28 @@ class Economy(EconomyVerbs):
 
         ``Rejected`` with ``NOTHING_TO_SWEEP`` when there is nothing. Raises ``InvalidAmount``, and
         ``Commingling`` when it is more than the platform may take, ``ChainBroken`` while a mismatch
-        of the ledger stands that nobody has accepted.
+        of the ledger stands that nobody has accepted, ``Contained`` while fees rest.
         """
-        await unhindered(await self._opened())
+        store = await self._opened()
+        await unhindered(store)
+        if Lever.FEES in await resting(store, self._now()):
+            raise Contained(
+                "fees rest: look at offpath economy audit, then offpath economy release"
+            )
         return outcome_of(
             await self.run_op(fees_swept(key, self.rules, self.new_id, amount=amount))
         )
+
+    def crediting(self, kind: str) -> Credit:
+        """The port by which settlement runs of a kind credit this ledger: each credit is a
+        ``Reward`` in whole minor units of credits, once for each key.
+
+        ``app.settlements.define("rebate", credit=economy.crediting("rebate"), ...)``. Raises
+        ``InvalidArgument`` for what is not a kind.
+        """
+        from offpath.economy.settlement_credits import crediting
+
+        return crediting(self, kind)
 
     async def prove(self, *, full: bool = True) -> Proof:
         """Prove that the books hold; ``full`` replays every chain. Reads only, of one moment."""

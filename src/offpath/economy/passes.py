@@ -8,8 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from offpath.economy import pauses
+from offpath.economy.ledger import levers
+from offpath.economy.ledger.audit import AuditRecord, NewRecord, Phase, record, trail
+from offpath.economy.ledger.mismatches import CONTAINED
 from offpath.economy.ledger.reconciliation import Window
 from offpath.economy.sweeps import telemetry
+from offpath.economy.sweeps.containment import Containment
 from offpath.economy.sweeps.prune import PRUNE_BATCH, PruneLedger
 from offpath.economy.sweeps.runs import EconomyRun, EconomySweeps, SweepInput
 from offpath.economy.sweeps.summaries import (
@@ -27,6 +31,7 @@ from offpath.economy.sweeps.summaries import (
 from offpath.economy.sweeps.sweep import DrivingTerms, store_time
 from offpath.economy.worker import EconomyWorker
 from offpath.jobs.client.core import core_of
+from offpath.model import checks
 from offpath.model.health import window_of
 from offpath.sweeps.registry import Sweep, SweepInfo
 
@@ -95,6 +100,36 @@ class EconomyVerbs:
         await self.app.open()
         return await pauses.paused(self.app.store(), self.app.clock.now())
 
+    async def release(self, reason: str, *, by: str) -> tuple[str, ...]:
+        """Have payouts and fees go on that rest since a finding is contained; what did rest.
+
+        ``by`` is who says so. It is written to the audit. No rule acts again for
+        ``contain_cooldown``. Raises ``InvalidArgument``.
+        """
+        checks.text(reason, "reason", longest=1_000)
+        checks.name(by, "by")
+        await self.app.open()
+        store, released = self.app.store(), list[str]()
+        for lever in await levers.resting(store, await store_time(self)):
+            detail = f"{lever} go on: {reason}"
+            made = NewRecord(
+                phase=Phase.RELEASED, subject=lever, detail=detail, episode=self.new_id(), by=by
+            )
+            await record(store, made, self.new_id())
+            await levers.released(store, lever)
+            released.append(lever.value)
+        await store.end_finding(CONTAINED)
+        return tuple(sorted(released))
+
+    async def audit(self, *, before: int = 0, limit: int = 100) -> list[AuditRecord]:
+        """The records of what was found and done, the newest first; ``before`` is the number of the
+        last one of the page before.
+        """
+        checks.integer(limit, "limit", least=1, most=1_000)
+        await self.app.open()
+        async with self.app.store().ledger_snapshot() as reads:
+            return await trail(reads, before=before, limit=limit)
+
     def worker(self) -> EconomyWorker:
         """The worker that runs the sweeps again and again, in a host without ``offpath worker``."""
         return EconomyWorker(self.run_sweeps, self.app.clock, self.report, self.paused)
@@ -102,12 +137,13 @@ class EconomyVerbs:
     def register_sweeps(self) -> None:
         """Have the app's workers drive the sweeps: each by a loop, on one worker of the fleet.
 
-        With them comes one that removes what is too old to count. Raises ``InvalidArgument`` when
-        the app has an economy already.
+        With them come one that acts on findings, and one that removes what is too old to count.
+        Raises ``InvalidArgument`` when the app has an economy already.
         """
         telemetry.known(self.app.metrics)
         for sweep in self.sweeps:
             self._register(sweep.terms, sweep)
+        self._register(DrivingTerms(name="containment"), Containment(self))
         self._register(DrivingTerms(name="prune", limit=PRUNE_BATCH), PruneLedger(self))
 
     def _register(self, terms: DrivingTerms, target: object) -> None:

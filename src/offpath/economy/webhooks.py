@@ -48,17 +48,22 @@ have. None: the event is none of the economy's, and is answered 200 ``ignored``.
 def provider_event(event: Mapping[str, Any], key: str, actor: Actor) -> Request | None:
     """The operation of an event in our own form, ``{"type": ..., "data": {...}}``.
 
-    ``purchase`` {user, amount, source} tops up, ``payoutSettled`` {payoutId, providerRef, amount?}
-    settles, ``payoutFailed`` {user, payoutId, reason?} reverses, ``dispute`` {user, amount,
-    orderId?, dollars?, fee?} claws back. Other types are ignored. Raises KeyError, TypeError and
-    ``LedgerError`` for data that does not fit.
+    ``purchase`` {user, amount, source, ref?} tops up, ``payoutSettled`` {payoutId, providerRef,
+    amount?} settles, ``payoutFailed`` {user, payoutId, reason?} reverses, ``dispute`` {user,
+    amount, orderId?, dollars?, fee?, ref?} claws back. Other types are ignored. Raises KeyError,
+    TypeError and ``LedgerError`` for data that does not fit.
     """
     data = event["data"]
     match event["type"]:
         case "purchase":
             amount = Money.parse(data["amount"])
             return TopUp(
-                key=key, actor=actor, user=data["user"], amount=amount, source=data["source"]
+                key=key,
+                actor=actor,
+                user=data["user"],
+                amount=amount,
+                source=data["source"],
+                ref=data.get("ref"),
             )
         case "payoutSettled":
             return SettlePayout(
@@ -86,6 +91,7 @@ def provider_event(event: Mapping[str, Any], key: str, actor: Actor) -> Request 
                 order_id=data.get("orderId"),
                 dollars=Money.parse(data["dollars"]) if "dollars" in data else None,
                 fee=Money.parse(data["fee"]) if "fee" in data else None,
+                ref=data.get("ref"),
             )
         case _:
             return None

@@ -51,6 +51,7 @@ FIXTURE: dict[str, Any] = {
     "maturity_card": 0.0,
     "velocity_limit_minor": 100_000_000,
     "subscription_price_min_minor": 1,
+    "subscription_grace": 0.0,
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from offpath.economy import Outcome, Receipt, Reverse, credits
 from offpath.economy.ledger.reconciliation import RecordKind, Window
-from offpath.economy.records import recorded
+from offpath.economy.ledger.settled_records import recorded
 from tests.unit.economy.conftest import Opens
 from tests.unit.economy.marketplace import OPS, START, Marketplace, committed, duplicate
 from tests.unit.economy.test_fees import CENT
@@ -49,7 +49,9 @@ async def test_a_top_up_that_was_undone_is_a_record_to_be_reconciled(market: Mar
     made = committed(await market.top_up("ann", "10.00", key="whk:pay-1"))
     committed(await reverse(market, made.postings[0]))
     window = Window(since=START, until=START + timedelta(days=1))
-    found = {one.kind: (one.key, str(one.amount)) for one in await recorded(market.economy, window)}
+    found = {
+        one.kind: (one.key, str(one.amount)) for one in await recorded(market.app.store(), window)
+    }
     assert found == {
         RecordKind.BUY: ("pay-1", "USD:0.10"),
         RecordKind.REVERSAL: ("pay-1", "USD:0.10"),

@@ -318,7 +318,7 @@ async def test_an_event_tells_what_is_allowed_and_nothing_of_who(market: Marketp
 
 
 def test_no_event_of_clients_has_a_users_id() -> None:
-    assert len(ALLOWED) == 13
+    assert len(ALLOWED) == 14
     for audience, fields in ALLOWED.values():
         assert audience == "internal" or "userId" not in fields
 

@@ -298,9 +298,10 @@ async def test_it_describes_itself(service: Any) -> None:
     assert set(SPEND) == set(schemas["Spend"]["properties"]) - {"giftTo", "promo"}
     assert "recipients" not in schemas["Spend"]["required"]  # the shop says who earns
     mapping = described["paths"]["/submit"]["post"]["requestBody"]["content"]["application/json"]
-    assert len(mapping["schema"]["oneOf"]) == 16
+    assert len(mapping["schema"]["oneOf"]) == 17
     period = schemas["Subscribe"]["properties"]["period"]
-    assert period == {"type": "number", "description": "seconds"}
+    seconds = {"type": "number", "description": "seconds"}
+    assert period == {"anyOf": [seconds, {"type": "string"}]}
     assert "429" in described["paths"]["/webhooks/{provider}"]["post"]["responses"]
     assert "\n " not in schemas["Clawback"]["description"]
 

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+import msgspec
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.action_log import actor
 from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import after_option, app_option, framed, limit_option, option_group
 from offpath.cli.option_values import read_by, until_option
@@ -188,6 +190,54 @@ async def resume(economy: Economy) -> Said:
     """
     changed = await economy.resume()
     return Said({"paused": False, "changed": changed}, "goes on" if changed else "was not paused")
+
+
+@economy.command("audit")
+@after_option(type=int, default=0)
+@limit_option
+@economy_command
+async def audit(economy: Economy, *, after: int, limit: int) -> Listing:
+    r"""List what was found and done about it, the newest first.
+
+    Each record is a link of a hash chain, which `offpath ledger prove` and checkpoints cover.
+
+    \b
+    offpath economy audit --app shop.app:app
+    """
+    found = await economy.audit(before=after, limit=limit)
+    items = [
+        {
+            "number": one.number,
+            "at": output.when(one.at),
+            "phase": one.phase.value,
+            "subject": one.subject,
+            "by": one.by,
+            "detail": one.detail,
+        }
+        for one in found
+    ]
+    columns = tuple(items[0]) if items else ("number",)
+    rows = [tuple(map(str, one.values())) for one in items]
+    documents = [msgspec.to_builtins(one) for one in found]
+    following = next_of(items, limit, lambda one: str(one["number"]))
+    return Listing(documents, Table(columns, rows, "nothing was found"), following)
+
+
+@economy.command("release")
+@click.option("--reason", required=True, help="The reason why money may move again.")
+@economy_command
+async def release(economy: Economy, *, reason: str) -> Said:
+    r"""Have payouts and fees go on that rest.
+
+    They rest since a finding is contained. It is written to the audit, with who you are:
+    OFFPATH_ACTOR, otherwise the user at this machine.
+
+    \b
+    offpath economy release --reason "the cash was paid in" --app shop.app:app
+    """
+    released = await economy.release(reason, by=actor())
+    text = f"{' and '.join(released)} go on" if released else "nothing rested"
+    return Said({"released": released}, text)
 
 
 def _outcome(key: str, outcome: Outcome | OffpathError) -> dict[str, Any]:

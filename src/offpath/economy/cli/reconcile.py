@@ -30,10 +30,24 @@ def _window(since: datetime, until: datetime) -> Window:
     return Window(since=since, until=until)
 
 
-def _records(file: Path) -> tuple[ReconcileRecord, ...]:
-    from offpath.economy.records import read_records
+def _records(
+    file: Path,
+    column: tuple[tuple[str, str], ...],
+    kinds: tuple[tuple[str, str], ...],
+    **form: Any,  # noqa: ANN401 - the options of a format
+) -> tuple[ReconcileRecord, ...]:
+    from offpath.economy.record_format import RecordFormat
 
-    return read_records(file)
+    given = {name: value for name, value in form.items() if value is not None}
+    return RecordFormat(columns=dict(column), kinds=dict(kinds), **given).read(file)
+
+
+def _pairs(_: click.Context, param: click.Parameter, values: tuple[str, ...]) -> object:
+    """Texts such as ``key=Payment ID`` as pairs."""
+    parted = [one.partition("=") for one in values]
+    if wrong := [one[0] for one in parted if not (one[0] and one[2])]:
+        raise click.BadParameter(f"give NAME=NAME, not {wrong[0]!r}", param=param)
+    return tuple((name, to) for name, _, to in parted)
 
 
 @click.command("reconcile")
@@ -41,6 +55,29 @@ def _records(file: Path) -> tuple[ReconcileRecord, ...]:
     "processor",
     _records,
     click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    click.option(
+        "--column",
+        multiple=True,
+        callback=_pairs,
+        metavar="OURS=THEIRS",
+        help="The file's name of a column of ours; may be repeated.",
+    ),
+    click.option(
+        "--kinds",
+        multiple=True,
+        callback=_pairs,
+        metavar="WORD=KIND",
+        help="What a word of the file is: buy, payout, reversal, dispute, or - to pass it over.",
+    ),
+    click.option("--kind", help="The kind of every line, for a file without such a column."),
+    click.option("--delimiter", help="The sign between columns; a comma unless given."),
+    click.option("--encoding", help="The encoding of the file; UTF-8 unless given."),
+    click.option(
+        "--minor-units", is_flag=True, default=None, help="Amounts are whole cents: 1234 is 12.34."
+    ),
+    click.option("--decimal", help="The sign before the cents, a dot unless given."),
+    click.option("--time-format", help="The form of times, as %d.%m.%Y; ISO 8601 unless given."),
+    click.option("--zone", help="The IANA zone of times that name none."),
 )
 @option_group(
     "window",
@@ -69,18 +106,20 @@ async def reconcile(
     Its settled records with ours, in a window of time.
 
     FILE has one JSON object a line, or is CSV with these columns: kind (buy or payout), key (what
-    both sides call it), amount (USD:5.00), ref, at (ISO time with a zone). A purchase's key is the
-    operation's key without `whk:`, a payout's the provider's reference. Exit code 1 when the two
-    sides differ.
+    both sides call it), amount (USD:5.00), ref, at (ISO time with a zone). Options say how another
+    file differs from that. A purchase's key is its `ref`, or the operation's key without `whk:`, a
+    payout's the provider's reference. Exit code 1 when the two sides differ.
 
     \b
     offpath reconcile november.csv --since 2026-11-01T00:00Z --until 2026-12-01T00:00Z
+    offpath reconcile day.csv --since 2026-11-01T00:00Z --until 2026-11-02T00:00Z --column key=Id
     """
     from offpath.economy.ledger.reconciliation import Pulled
     from offpath.economy.ledger.reconciliation import reconcile as compared
-    from offpath.economy.records import recorded
+    from offpath.economy.ledger.settled_records import recorded
 
-    ours = await recorded(economy, window)
+    await economy.app.open()
+    ours = await recorded(economy.app.store(), window)
     report = compared(window, Pulled(processor=processor, ledger=ours))
     return Shown(_document(report), _parts(report), exit=DONE if report.reconciled else FAILED)
 
@@ -125,4 +164,12 @@ def _parts(report: ReconcileReport) -> list[Part]:
         )
         for one in report.discrepancies
     ]
-    return [line, Table(("difference", "kind", "key", "processor", "ledger"), rows)]
+    kinds = [
+        (one.kind.value, str(one.processor_count), str(one.ledger_count), str(one.matched))
+        for one in report.kinds
+    ]
+    return [
+        line,
+        Table(("kind", "processor", "ledger", "matched"), kinds, ""),
+        Table(("difference", "kind", "key", "processor", "ledger"), rows),
+    ]

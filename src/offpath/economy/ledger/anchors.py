@@ -45,6 +45,10 @@ def proved_subscription(row: SideRow, posting: PostingRecord | None) -> Subscrip
     _same(row, "sku", content.sku, facts.get("sku"))
     _same(row, "price", money.text("CREDIT", content.price), facts.get("price"))
     _same(row, "periodMs", content.period, facts.get("periodMs"))
+    _same(row, "calendar", content.calendar, facts.get("calendar"))
+    _same(row, "zone", content.zone, facts.get("zone"))
+    _same(row, "graceMs", content.grace, facts.get("graceMs"))
+    _same(row, "overdue", content.overdue, facts.get("overdue", "charge"))
     return content
 
 

@@ -21,6 +21,7 @@ PREFIX: Final = "OFFPATH_ECONOMY_"
 _HINTS: Final = get_type_hints(EconomySettings, include_extras=True)
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_LISTS: Final = frozenset({"top_up_bundles_minor", "contain"})
 _NONE: Final = frozenset({"none", "forever"})
 
 
@@ -90,8 +91,8 @@ def _value(name: str, given: Any) -> Any:  # noqa: ANN401 - as the field's type 
             raise TypeError("true and false are not numbers")
         return given if isinstance(given, datetime) else msgspec.convert(given, _HINTS[name])
     if given.strip().lower() in _NONE:
-        return msgspec.convert(None, _HINTS[name])
-    if name == "top_up_bundles_minor":
+        return msgspec.convert([] if name in _LISTS else None, _HINTS[name])
+    if name in _LISTS:
         given = [part.strip() for part in given.split(",") if part.strip()]
     elif (match := _DURATION.fullmatch(given)) is not None:
         given = float(match[1]) * _UNITS[match[2]]

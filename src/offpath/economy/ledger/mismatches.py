@@ -22,6 +22,14 @@ BREACH: Final = "economy.breach"
 """The name of the finding that cash does not cover what is owed; it ends by itself."""
 UNPAID: Final = "economy.payouts"
 """The name of the finding that payouts are due and no provider is connected; it ends by itself."""
+UNEXPLAINED: Final = "economy.unexplained"
+"""The name of the finding that dollars are missing which nothing explains; it ends by itself."""
+CONTAINED: Final = "economy.contained"
+"""The name of the finding that payouts and fees rest; an operator's release ends it."""
+DRIFT: Final = "economy.drift."
+"""The beginning of the names of findings that a window differs from the processor's records; what
+follows is the window's begin. One ends when a later comparison agrees, or when it is accepted.
+"""
 _LONGEST: Final = 10_000
 
 

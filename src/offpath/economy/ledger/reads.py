@@ -89,8 +89,8 @@ class Subscription(Struct, frozen=True, kw_only=True):
     sku: str
     state: str
     price: Money
-    period: float
-    """Seconds."""
+    period: float | str
+    """Seconds, or a period of the calendar such as ``P1M``."""
     number: int
     """The period that was paid last; 1 is the first."""
     paid_until: datetime
@@ -316,7 +316,7 @@ def _subscription(row: SideRow) -> Subscription:
         sku=content.sku,
         state=row.state,
         price=_credits(content.price),
-        period=content.period / 1_000,
+        period=content.calendar or content.period / 1_000,
         number=content.number,
         paid_until=_moment(content.paid_until),
         attempts=row.attempts,

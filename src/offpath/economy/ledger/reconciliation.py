@@ -24,6 +24,8 @@ class RecordKind(StrEnum):
     PAYOUT = "payout"
     REVERSAL = "reversal"
     """A purchase whose money went back: a ``Reverse`` of its top-up."""
+    DISPUTE = "dispute"
+    """A purchase that a bank took back: the dollars of a ``Clawback``, its fee with them."""
 
     __hash__ = str.__hash__
     """Enum's own is a Python function."""
@@ -86,7 +88,8 @@ class Pulled(Struct, frozen=True, kw_only=True):
     """Both sides of a window, as a feed gives them. What is outside of the window is left out."""
 
     processor: tuple[ReconcileRecord, ...] = ()
-    ledger: tuple[ReconcileRecord, ...] = ()
+    ledger: tuple[ReconcileRecord, ...] | None = None
+    """Our side; None: what the ledger itself has in the window."""
 
 
 class Discrepancy(Struct, frozen=True, kw_only=True):
@@ -97,6 +100,15 @@ class Discrepancy(Struct, frozen=True, kw_only=True):
     key: str
     processor: ReconcileRecord | None = None
     ledger: ReconcileRecord | None = None
+
+
+class KindCounts(Struct, frozen=True, kw_only=True):
+    """The numbers of one kind of record."""
+
+    kind: RecordKind
+    processor_count: int
+    ledger_count: int
+    matched: int
 
 
 class ReconcileReport(Struct, frozen=True, kw_only=True):
@@ -111,6 +123,8 @@ class ReconcileReport(Struct, frozen=True, kw_only=True):
     ledger_count: int
     discrepancies: tuple[Discrepancy, ...] = ()
     """Ordered by difference, key and kind."""
+    kinds: tuple[KindCounts, ...] = ()
+    """The same by kind, for each that there is."""
 
     @property
     def reconciled(self) -> bool:
@@ -143,19 +157,35 @@ def reconcile(window: Window, pulled: Pulled) -> ReconcileReport:
     of amount, reference and time, so that the order in which a feed gives them makes no difference.
     """
     processor = [one for one in pulled.processor if one.at in window]
-    ledger = [one for one in pulled.ledger if one.at in window]
+    ledger = [one for one in pulled.ledger or () if one.at in window]
     ours, theirs = _by_key(ledger), _by_key(processor)
-    matched, found = 0, list[Discrepancy]()
+    matched, found = Counter[RecordKind](), list[Discrepancy]()
     for place in sorted({*ours, *theirs}):
         same, rest = _paired(theirs.get(place, ()), ours.get(place, ()))
-        matched += same
+        matched[place[0]] += same
         found += [_discrepancy(place, one, other) for one, other in rest]
     return ReconcileReport(
         window=window,
-        matched=matched,
+        matched=matched.total(),
         processor_count=len(processor),
         ledger_count=len(ledger),
         discrepancies=tuple(sorted(found, key=_place)),
+        kinds=_counted(processor, ledger, matched),
+    )
+
+
+def _counted(
+    processor: Sequence[ReconcileRecord],
+    ledger: Sequence[ReconcileRecord],
+    matched: Counter[RecordKind],
+) -> tuple[KindCounts, ...]:
+    theirs, ours = (Counter(one.kind for one in side) for side in (processor, ledger))
+    return tuple(
+        KindCounts(
+            kind=kind, processor_count=theirs[kind], ledger_count=ours[kind], matched=matched[kind]
+        )
+        for kind in RecordKind
+        if theirs[kind] or ours[kind]
     )
 
 

@@ -15,6 +15,7 @@ from offpath.economy.ledger.operations.payouts import RequestPayout, ReversePayo
 from offpath.economy.ledger.operations.promos import GrantPromo
 from offpath.economy.ledger.operations.refunds import Refund
 from offpath.economy.ledger.operations.reversals import Reverse
+from offpath.economy.ledger.operations.rewards import Reward
 from offpath.economy.ledger.operations.spends import Share, Spend
 from offpath.economy.ledger.operations.subscriptions import CancelSubscription, Subscribe
 from offpath.economy.ledger.operations.top_ups import TopUp
@@ -36,6 +37,7 @@ __all__ = [
     "Reverse",
     "ReversePayout",
     "RevokeEntitlement",
+    "Reward",
     "SettlePayout",
     "Share",
     "Spend",

@@ -46,11 +46,23 @@ class SubscriptionBody(
     sku: str
     price: int
     period: int
-    """The length of a paid period, in milliseconds."""
+    """The length of a paid period, in milliseconds; 0 for one of the calendar."""
     number: int
     """The period that was paid last; 1 is the first."""
     paid_until: int
     """The time when it ends. The row's ``due_at`` is only when somebody looks at it."""
+    calendar: str | None = None
+    """A calendar's period, such as ``P1M``."""
+    zone: str | None = None
+    """The zone of a calendar's period."""
+    began_at: int | None = None
+    """The beginning of the series from which a calendar's periods are reckoned."""
+    steps: int = 0
+    """The number of periods since then."""
+    grace: int | None = None
+    """Milliseconds; None: as the settings say."""
+    overdue: str = "charge"
+    """The treatment of periods that were missed: ``charge``, ``skip`` or ``one``."""
 
 
 class PromoBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True):

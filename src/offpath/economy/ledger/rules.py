@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, tzinfo
 from typing import Final
 
 from msgspec import Struct
 
 from offpath.economy.ledger.settings import EconomySettings
+from offpath.errors import InvalidArgument
 from offpath.model.ledger.rates import Rates
 
 NewId = Callable[[], str]
@@ -16,6 +18,17 @@ RETURNED: Final = "payout_return"
 ``operations.maturity``.
 """
 _SECOND: Final = 1_000
+
+
+ZoneOf = Callable[[str], tzinfo]
+"""The zone of an IANA name. Raises ``InvalidArgument`` for another."""
+
+
+def utc_alone(name: str) -> tzinfo:
+    """The zone of this name where nobody has given others: UTC."""
+    if name == "UTC":
+        return UTC
+    raise InvalidArgument(f"there is no time zone {name!r} here")
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -31,6 +44,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     """Of velocity."""
     inflow: int
     outflow: int
+    zone_of: ZoneOf = utc_alone
+    """The zones of subscriptions by the calendar; they are read from files, so they are given."""
 
     def horizon(self, source: str | None) -> int:
         """The wait of credits, by their source."""
@@ -38,7 +53,7 @@ class Rules(Struct, frozen=True, kw_only=True):
         return known.get(source or "default", known["default"])
 
 
-def rules_of(settings: EconomySettings, rates: Rates) -> Rules:
+def rules_of(settings: EconomySettings, rates: Rates, zone_of: ZoneOf = utc_alone) -> Rules:
     """The rules that these settings and rates make."""
     card = settings.maturity_card
     given = {
@@ -58,6 +73,7 @@ def rules_of(settings: EconomySettings, rates: Rates) -> Rules:
         window=millis(settings.velocity_window),
         inflow=settings.velocity_inflow_limit_minor or limit,
         outflow=settings.velocity_outflow_limit_minor or limit,
+        zone_of=zone_of,
     )
 
 

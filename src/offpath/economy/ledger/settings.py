@@ -6,7 +6,7 @@ Made by :func:`offpath.economy.ledger.configuration.load_economy_settings` or, i
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -18,6 +18,9 @@ SomeMinor = Annotated[int, Meta(ge=1, le=10**15)]
 Attempts = Annotated[int, Meta(ge=1, le=10_000)]
 Seconds = Annotated[float, Meta(ge=0, le=_YEARS)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=_YEARS)]
+
+
+Containable = Literal["economy.unexplained", "economy.breach", "economy.drift", "economy.payouts"]
 
 
 class EconomySettings(Struct, frozen=True, kw_only=True):
@@ -36,6 +39,9 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     velocity_window: SomeSeconds = 3_600.0
     subscription_price_min_minor: SomeMinor = 10_000
     subscription_price_max_minor: SomeMinor = 1_000_000
+    subscription_grace: Seconds = 60.0
+    """The time after a paid period for which a thing is owned still, while its renewal is made, and
+    for which a renewal that is not covered waits."""
     top_up_bundles_minor: tuple[SomeMinor, ...] = ()
     """The amounts that can be topped up; none given: any."""
     maturity_card: Seconds = 0.0
@@ -70,6 +76,17 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     """The number of rows of each kind that one run takes."""
     max_batch: Annotated[int, Meta(ge=1, le=1_000)] = 128
     """The number of concurrent operations that share one transaction at most."""
+    reconcile_every: SomeSeconds | None = None
+    """The length of the windows that workers compare with the feed, one after the other, counted
+    from 1970 in UTC; None: windows are given by hand."""
+    reconcile_lag: Seconds = 3_600.0
+    """The time after a window's end at which the processor has settled it."""
+    contain: tuple[Containable, ...] = ("economy.unexplained",)
+    """The findings that have payouts and fees rest; of the others people are told."""
+    contain_cooldown: Seconds = 3_600.0
+    """The time after a release, or after an act on the inbox, in which no rule acts again."""
+    contain_most: Annotated[int, Meta(ge=1, le=100)] = 3
+    """The number of times that a rule acts on one finding before only people can."""
     keep_keys: SomeSeconds | None = None
     """The time that idempotency keys are kept; None: for ever. A key that is gone can be used
     again.

@@ -111,7 +111,7 @@ def _read(name: str, value: object, hint: Any) -> Any:  # noqa: ANN401 - of any 
             raise InvalidAmount(f"{name}: an amount is a text such as CREDIT:12.34")
         return Money.parse(value)
     if timedelta in inner:
-        hint = float
+        hint = float | str if str in inner else float
     try:
         return msgspec.convert(value, hint, strict=not _times(inner))
     except msgspec.ValidationError as error:

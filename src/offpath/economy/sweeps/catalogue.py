@@ -54,7 +54,13 @@ SOON = 5.0
 """Seconds from one look to the next at what users wait for."""
 PROOF_TIMEOUT = 7_200.0
 """Seconds for a pass that proves chains: the first seal replays the whole ledger."""
-_BY_HAND = "windows are given by hand: economy.run_sweeps(SweepInput(windows=...))"
+_BY_HAND = (
+    "windows are given by hand, economy.run_sweeps(SweepInput(windows=...)); or set reconcile_every"
+)
+
+
+def _by_hand(economy: SweptEconomy) -> str | None:
+    return _BY_HAND if economy.settings.reconcile_every is None else None
 
 
 def economy_sweeps(economy: SweptEconomy) -> tuple[EconomySweep, ...]:
@@ -71,7 +77,7 @@ def economy_sweeps(economy: SweptEconomy) -> tuple[EconomySweep, ...]:
         terms(name="checkpoint", work=checkpoint, needs="signer", longest=proof),
         terms(name="relay", work=relay_of(economy), driven=False),
         terms(name="drain_inbox", work=drain_of(economy), driven=False),
-        terms(name="reconcile", work=reconcile, absent=_BY_HAND),
+        terms(name="reconcile", work=reconcile, needs="feed", absent=_by_hand(economy)),
         terms(name="promos", work=promos, every=SOON),
     )
     return tuple(EconomySweep(one, economy, calls) for one in several)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from offpath.economy.ledger.levers import Lever
 from offpath.economy.ledger.operations.steps_fees import fees_swept
 from offpath.economy.sweeps.context import Pass
-from offpath.economy.sweeps.standing import hindered
+from offpath.economy.sweeps.standing import hindered, rests
 from offpath.economy.sweeps.summaries import FeesSummary
 from offpath.model.ledger.decision import Decided
 from offpath.model.ledger.money import Money
 
 
 async def fee_sweep(run: Pass) -> FeesSummary:
-    """Take all that may be taken, once for each time; nothing while a mismatch stands."""
-    if await hindered(run):
+    """Take all that may be taken, once for each time; nothing while a mismatch
+    stands, or while fees rest.
+    """
+    if await hindered(run) or await rests(run, Lever.FEES):
         return FeesSummary()
     op = fees_swept(f"fees:{run.at}", run.economy.rules, run.economy.new_id, now=run.at)
     return fees_of(await run.post(op))

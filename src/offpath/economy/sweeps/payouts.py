@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from offpath.economy.ledger.levers import Lever
 from offpath.economy.ledger.operations.steps_payouts import (
     payout_body,
     payout_dead_lettered,
@@ -26,9 +27,9 @@ from offpath.economy.ledger.rules import millis
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.rows import Found, after_failures, each_row, leased
-from offpath.economy.sweeps.standing import hindered
+from offpath.economy.sweeps.standing import hindered, rests
 from offpath.economy.sweeps.summaries import Coded, PayoutsSummary, Reasoned
-from offpath.model.ledger.faults import ChainBroken, LedgerError, ProviderFailed
+from offpath.model.ledger.faults import ChainBroken, Contained, LedgerError, ProviderFailed
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.records import SideRow
 
@@ -62,16 +63,18 @@ async def _step(provider: PayoutProvider, run: Pass, row: SideRow) -> Found | No
     telemetry.payout_looked_at(run.metrics, row.state, _age(run, row) / 1000)
     if row.state == "RESERVED":
         if await hindered(run):
-            return await _held(run, row)
+            return await _held(run, row, ChainBroken.code)
+        if await rests(run, Lever.PAYOUTS):
+            return await _held(run, row, Contained.code)
         return await _sent(provider, run, row)
     return await _watched(provider, run, row)
 
 
-async def _held(run: Pass, row: SideRow) -> Found:
-    """Nothing is paid out by books that do not match what was sealed."""
+async def _held(run: Pass, row: SideRow, code: str) -> Found:
+    """Nothing is paid out by books that do not match what was sealed, or while payouts rest."""
     due = run.at + millis(run.settings.sla_default)
     await run.post(payout_rescheduled(row, due_at=due, now=run.at))
-    return "retrying", Coded(row.id, ChainBroken.code)
+    return "retrying", Coded(row.id, code)
 
 
 # -- those that the provider has not got -----------------------------------------------------------

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 
+from msgspec.structs import replace
+
 from offpath.economy.ledger.ports import ReconcileFeed
 from offpath.economy.ledger.reconciliation import Pulled, ReconcileReport, Window
 from offpath.economy.ledger.reconciliation import reconcile as compared
+from offpath.economy.ledger.settled_records import recorded
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.context import Pass, code_of, retryable
+from offpath.economy.sweeps.due_windows import DueWindow, due_windows
 from offpath.economy.sweeps.rows import at_once
+from offpath.economy.sweeps.standing import drifted
 from offpath.economy.sweeps.summaries import FailedWindow, ReconcileSummary
 from offpath.model.ledger.faults import ProviderFailed
 
@@ -18,15 +23,25 @@ AT_ONCE = 4
 
 
 async def reconcile(run: Pass) -> ReconcileSummary:
-    """Compare each given window; one that cannot be pulled stops none of the others."""
+    """Compare each given window, or those that are due; one that cannot be pulled stops none of the
+    others.
+    """
     feed = run.economy.ports.feed
-    if feed is None or not run.windows:
+    if feed is None:
         return ReconcileSummary()
 
     async def one(window: Window) -> ReconcileReport | FailedWindow:
         return await _compared(run, feed, window)
 
-    found = await at_once(run.windows, one, AT_ONCE)
+    async def next_one(due: DueWindow) -> ReconcileReport | FailedWindow:
+        made = await one(due.window)
+        await due.ended(done=isinstance(made, ReconcileReport))
+        return made
+
+    if run.windows:
+        found = await at_once(run.windows, one, AT_ONCE)
+    else:
+        found = await at_once(await due_windows(run), next_one, AT_ONCE)
     reports = [each for each in found if isinstance(each, ReconcileReport)]
     return ReconcileSummary(
         reconciled=tuple(each for each in reports if each.reconciled),
@@ -44,7 +59,10 @@ async def _compared(
         if not isinstance(pulled, Pulled):
             kind = type(pulled).__name__
             raise ProviderFailed(f"a feed gives a Pulled, not {kind}", retryable=False)
+        if pulled.ledger is None:
+            pulled = replace(pulled, ledger=await recorded(run.store, window))
         report = compared(window, pulled)
+        await drifted(run, report)
     except Exception as error:  # noqa: BLE001 - this window's alone
         code = code_of(error)
         run.tell(logging.ERROR, "worker.reconcile.failed", window=str(window), code=code)

@@ -7,8 +7,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from offpath.economy.ledger.checkpoint import Verification, verify_last
-from offpath.economy.ledger.mismatches import BREACH, UNPAID, hint, mismatch, note
+from offpath.economy.ledger.levers import Lever, resting
+from offpath.economy.ledger.mismatches import (
+    BREACH,
+    DRIFT,
+    UNEXPLAINED,
+    UNPAID,
+    hint,
+    mismatch,
+    note,
+)
 from offpath.economy.ledger.obligations import Position
+from offpath.economy.ledger.reconciliation import ReconcileReport
+from offpath.economy.ledger.shortfalls import Explained
 from offpath.economy.sweeps.context import Pass
 from offpath.model.ledger import money
 from offpath.model.ledger.faults import ChainBroken, Unbalanced
@@ -27,6 +38,14 @@ async def hindered(run: Pass) -> bool:
     if found is None or not found.hinders:
         return False
     run.tell(logging.WARNING, "ledger.mismatch.stands", id=found.id, hint=hint(found))
+    return True
+
+
+async def rests(run: Pass, lever: Lever) -> bool:
+    """True if a finding is contained by it: told each time."""
+    if lever not in await resting(run.store, run.now):
+        return False
+    run.tell(logging.WARNING, "economy.contained", lever=lever.value)
     return True
 
 
@@ -61,7 +80,7 @@ async def verified(run: Pass, found: Verification) -> None:
         await hindered(run)
 
 
-async def backed(run: Pass, stands: Position) -> None:
+async def backed(run: Pass, stands: Position, causes: Explained) -> None:
     """Keep a breach, or end it; likewise payouts that nobody takes anywhere."""
     breach = None
     if stands.shortfall:
@@ -71,11 +90,28 @@ async def backed(run: Pass, stands: Position) -> None:
         breach = f"{missing} is missing: {owed} is owed, {held} is held"
     unpaid = await _unpaid(run) if stands.quotes and run.economy.ports.provider is None else None
     standing = {one.name for one in await run.store.findings()}
-    for name, text in ((BREACH, breach), (UNPAID, unpaid)):
+    unexplained = None
+    if causes.unexplained:
+        unexplained = f"{money.text('USD', causes.unexplained)} is missing and nothing explains it"
+    for name, text in ((BREACH, breach), (UNEXPLAINED, unexplained), (UNPAID, unpaid)):
         if text is not None:
             await run.store.record_finding(name, text, new_id=run.economy.new_id())
         elif name in standing:
             await run.store.end_finding(name)
+
+
+async def drifted(run: Pass, report: ReconcileReport) -> None:
+    """Keep that a window differs from the processor's records, or end it."""
+    name = f"{DRIFT}{report.window.since:%Y%m%dT%H%M%S}"
+    if report.reconciled:
+        await run.store.end_finding(name)
+        return
+    first = report.discrepancies[0]
+    text = (
+        f"{len(report.discrepancies)} differences between the processor and the ledger in "
+        f"{report.window}, such as {first.difference} {first.kind} {first.key[:100]}"
+    )
+    await run.store.record_finding(name, text, new_id=run.economy.new_id())
 
 
 async def _unpaid(run: Pass) -> str | None:

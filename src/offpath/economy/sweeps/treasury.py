@@ -18,13 +18,14 @@ async def treasury(run: Pass) -> TreasurySummary:
     try:
         totals = await run.store.ledger_totals()
         stands = position(totals, run.economy.rules.rates)
-        await standing.backed(run, stands)
+        causes = explained(totals, run.economy.rules.rates)
+        await standing.backed(run, stands, causes)
     except Exception as error:  # noqa: BLE001 - told in the summary
         found = (Coded("treasury", code_of(error)),)
         again = retryable(error)
         return TreasurySummary(retrying=found if again else (), failed=() if again else found)
     telemetry.treasury(run.metrics, stands)
-    breaches = _breaches(stands, explained(totals, run.economy.rules.rates))
+    breaches = _breaches(stands, causes)
     for breach in breaches:
         run.tell(
             logging.ERROR,

@@ -20,6 +20,7 @@ from offpath.economy.ledger.operations.families import Operation
 from offpath.economy.ledger.operations.spends import Share, Spend
 from offpath.economy.ledger.operations.subscriptions import Subscribe
 from offpath.economy.ledger.outcome import Rejected
+from offpath.economy.ledger.periods import Overdue
 from offpath.errors import InvalidArgument
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.ledger.money import Money
@@ -47,8 +48,13 @@ class Offer(Struct, frozen=True, kw_only=True):
     price: Money
     sellers: tuple[Share, ...]
     """They sum to 10,000 basis points; a subscription has one."""
-    period: float | timedelta | None = None
-    """It is a subscription, paid anew after so many seconds; None: it is bought once."""
+    period: float | timedelta | str | None = None
+    """It is a subscription, paid anew after so many seconds, or by the calendar (``P1M``); None: it
+    is bought once."""
+    zone: str = "UTC"
+    """The zone of a period of the calendar; this and the next two are the offer's word alone."""
+    grace: float | timedelta | None = None
+    overdue: Overdue = "charge"
     promo: bool = False
     """True if it may be paid with promo credits. The platform pays sellers for these, so friends of
     a seller could turn what they were given into money of theirs."""
@@ -127,12 +133,19 @@ def _sold(asked: Spend | Subscribe, offer: Offer | None) -> Authorized:
         return replace(asked, recipients=offer.sellers, promo=offer.promo)
     if len(offer.sellers) != 1 or offer.sellers[0].bps != BPS:
         raise LedgerError(f"the offer of {asked.sku!r} is a subscription: it has one seller")
-    return replace(asked, seller=offer.sellers[0].seller, promo=offer.promo)
+    return replace(
+        asked,
+        seller=offer.sellers[0].seller,
+        promo=offer.promo,
+        zone=offer.zone,
+        grace=offer.grace,
+        overdue=offer.overdue,
+    )
 
 
 def _same_period(asked: Spend | Subscribe, offer: Offer) -> bool:
     return isinstance(asked, Spend) or _seconds(asked.period) == _seconds(offer.period)
 
 
-def _seconds(period: float | timedelta | None) -> float | None:
+def _seconds(period: float | timedelta | str | None) -> float | str | None:
     return period.total_seconds() if isinstance(period, timedelta) else period

@@ -142,9 +142,11 @@ def _schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401 - of any field
     if origin in {Union, types.UnionType}:
         inner = [one for one in args if one is not type(None)]
         if timedelta in inner:  # seconds may be given as a number too: on the wire they always are
-            inner = [timedelta]
-        found = _schema(inner[0])
-        return {"anyOf": [found, {"type": "null"}]} if type(None) in args else found
+            inner = [timedelta, *([str] if str in inner else [])]
+        found = [_schema(one) for one in inner[: 2 if timedelta in inner else 1]]
+        if type(None) in args:
+            found.append({"type": "null"})
+        return {"anyOf": found} if len(found) > 1 else found[0]
     if origin is Literal:
         return {"enum": list(args)}
     if origin is tuple:

@@ -19,6 +19,7 @@ A declined operation is a value (``Rejected``); a fault is raised. ::
         ├── Unauthorized                  AUTH.UNAUTHORIZED
         ├── InvalidSignature              AUTH.INVALID_SIGNATURE
         ├── EconomyConfigInvalid          CONFIG.INVALID
+        ├── Contained                     ECONOMY.CONTAINED: it rests until an operator's word
         ├── ProviderFailed                PROVIDER.FAILURE, retryable
         ├── StoreFailed                   STORE.FAILURE, retryable
         └── Unplanned                     LEDGER.UNPLANNED, retryable: settled by the engine itself
@@ -144,6 +145,12 @@ class ProviderFailed(LedgerError):
 
     code = "PROVIDER.FAILURE"
     retryable = True
+
+
+class Contained(LedgerError):
+    """A finding is contained: what was asked for rests until an operator has it go on."""
+
+    code = "ECONOMY.CONTAINED"
 
 
 class StoreFailed(LedgerError):

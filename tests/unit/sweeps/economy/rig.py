@@ -54,6 +54,7 @@ SETTINGS: dict[str, Any] = {
     "payout_min_interval": 0.0,
     "velocity_limit_minor": 100_000_000,
     "subscription_price_min_minor": 1,
+    "subscription_grace": 0.0,
 }
 RATES = Rates(buy=rate("buy", 1, 2), par=rate("par", 5, 3), payout=rate("payout", 5, 3))
 

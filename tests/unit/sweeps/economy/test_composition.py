@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from offpath.economy import (
     SWEEP_NAMES,
@@ -32,6 +33,7 @@ from offpath.economy.sweeps.summaries import (
     TreasurySummary,
     VerifySummary,
 )
+from offpath.economy.testing import FakeFeed
 from offpath.errors import InvalidArgument, StoreUnavailable
 from offpath.model.ledger.faults import Unbalanced
 from offpath.model.tally import Tally, Verdict
@@ -227,7 +229,7 @@ async def test_a_feed_that_gives_something_else_is_told_so(rig: Rig) -> None:
 
 async def test_the_app_has_the_sweeps_and_its_workers_drive_them(rig: Rig) -> None:
     names = [info.name for info in rig.app.sweeps.list() if info.name.startswith(PREFIX)]
-    assert names == [f"{PREFIX}{name}" for name in (*SWEEP_NAMES, "prune")]
+    assert names == [f"{PREFIX}{name}" for name in (*SWEEP_NAMES, "containment", "prune")]
     async with rig.app.worker() as worker:
         loops = {loop.name for loop in worker.loops()}
     moved = {"relay", "drain_inbox"}
@@ -244,7 +246,7 @@ async def test_a_pass_that_proves_for_long_is_not_taken_for_hung(rig: Rig) -> No
         windows = {loop.name: loop.window for loop in worker.loops()}
     infos = [info for info in rig.app.sweeps.list() if info.name.startswith(PREFIX)]
     driven = [info for info in infos if f"sweep:{info.name}" in windows]
-    assert len(driven) == 9
+    assert len(driven) == 10
     for info in driven:
         assert windows[f"sweep:{info.name}"] > info.claim_timeout
 
@@ -304,6 +306,7 @@ async def test_a_full_page_is_followed_at_once(rig: Rig) -> None:
 
 async def test_sweeps_that_cannot_do_anything_here_say_why() -> None:
     rig = Rig(bare=True)
+    rig.ports = replace(rig.ports, feed=FakeFeed())
     run = await rig.app.worker().run_once()
     told = {result.name: result.tally.skipped for result in run.batch}
     assert told[f"{PREFIX}payouts"] == "the economy has no provider"

@@ -56,6 +56,8 @@ class Clawback(Struct, frozen=True, kw_only=True, gc=False, tag="clawback", tag_
     """The dollars that the bank took back."""
     fee: Money | None = None
     """The fee of the bank, in dollars: the platform's loss."""
+    ref: str | None = None
+    """The payment processor's name of the dispute, as of ``TopUp``; None: the key."""
 
 
 def check(request: Clawback, rules: Rules) -> None:  # noqa: ARG001 - as of every family
@@ -64,6 +66,8 @@ def check(request: Clawback, rules: Rules) -> None:  # noqa: ARG001 - as of ever
     checks.amount(request.amount)
     if request.order_id is not None:
         checks.text(request.order_id, "order_id")
+    if request.ref is not None:
+        checks.text(request.ref, "ref", checks.LONGEST_KEY)
     for what, given in (("dollars", request.dollars), ("fee", request.fee)):
         if given is not None:
             checks.dollars(given, what)
@@ -159,7 +163,8 @@ def _taken(book: Book, request: Clawback, rules: Rules, ids: _ClawbackIds) -> Re
     )
     made = [book.post(NewPosting(id=ids.credit, entries=entries, meta=meta)).id]
     if paid:
-        other = {"kind": "clawback", "userId": user, **told, "pair": ids.credit}
+        ref = request.key if request.ref is None else request.ref
+        other = {"kind": "clawback", "userId": user, **told, "pair": ids.credit, "ref": ref}
         made.append(book.post(NewPosting(id=ids.dollars, entries=paid, meta=other)).id)
     data = {"userId": user, **shown, **told}
     publish(book, ids.event, "credits.clawed_back", subject=made[0], key=user, data=data)

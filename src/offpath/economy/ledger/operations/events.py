@@ -16,6 +16,7 @@ _encode = msgspec.json.Encoder().encode
 Audience = Literal["internal", "client"]
 ALLOWED: Final[dict[str, tuple[Audience, frozenset[str]]]] = {
     "credits.topped_up": ("client", frozenset({"amount", "source"})),
+    "credits.rewarded": ("client", frozenset({"amount", "reason"})),
     "promo.granted": ("client", frozenset({"amount", "expiresAt"})),
     "sale.completed": ("client", frozenset({"orderId", "sku", "price"})),
     "sale.refunded": ("client", frozenset({"orderId", "sku", "price"})),

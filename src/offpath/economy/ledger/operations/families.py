@@ -16,6 +16,7 @@ from offpath.economy.ledger.operations import (
     promos,
     refunds,
     reversals,
+    rewards,
     spends,
     subscriptions,
     top_ups,
@@ -30,6 +31,7 @@ from offpath.economy.ledger.operations.plans import Family
 from offpath.economy.ledger.operations.promos import GrantPromo
 from offpath.economy.ledger.operations.refunds import Refund
 from offpath.economy.ledger.operations.reversals import Reverse
+from offpath.economy.ledger.operations.rewards import Reward
 from offpath.economy.ledger.operations.spends import Spend
 from offpath.economy.ledger.operations.subscriptions import CancelSubscription, Subscribe
 from offpath.economy.ledger.operations.top_ups import TopUp
@@ -53,6 +55,7 @@ Operation: TypeAlias = (
     | Reverse
     | WriteOff
     | Fund
+    | Reward
 )
 """The requests that can be submitted."""
 
@@ -73,8 +76,9 @@ FAMILIES: Final[dict[type, Family]] = {
     Reverse: reversals.FAMILY,
     WriteOff: debts.FAMILY,
     Fund: funding.FAMILY,
+    Reward: rewards.FAMILY,
 }
-INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:")
+INTERNAL: Final = ("reversed:", "sub:", "sweep:", "posting:", "audit:")
 """The beginning of the keys that the economy itself uses."""
 OF_EVENTS: Final = "whk:"
 """The beginning of the keys of inbound events: a user could keep one from being applied."""

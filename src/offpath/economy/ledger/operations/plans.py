@@ -18,7 +18,7 @@ from offpath.model.ledger.records import SideKey, SideRow
 
 _encode = msgspec.json.Encoder(order=None).encode
 _APART: Final = ("key", "actor")
-_LATER: Final = frozenset({"promo", "dollars", "fee"})
+_LATER: Final = frozenset({"promo", "dollars", "fee", "ref", "zone", "grace", "overdue"})
 """Fields that requests got later. They count where they differ from their default, so that a
 repeat of what was submitted before they were there is a repeat still."""
 

@@ -5,7 +5,7 @@ The receipt's facts have ``outcome``: ``charged``, ``lapsed``, ``deferred`` or `
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -15,7 +15,8 @@ from offpath.economy.ledger.operations.events import publish
 from offpath.economy.ledger.operations.maturity import immature, lots_need
 from offpath.economy.ledger.operations.ownership import grant, revoke
 from offpath.economy.ledger.operations.steps_payouts import STALE, current
-from offpath.economy.ledger.operations.subscriptions import paid
+from offpath.economy.ledger.operations.subscriptions import grace_of, paid
+from offpath.economy.ledger.periods import ahead
 from offpath.economy.ledger.rows import SubscriptionBody, body, entitlement_key, moved
 from offpath.economy.ledger.rules import NewId, Rules
 from offpath.model.ledger import money
@@ -26,6 +27,9 @@ from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import NewPosting
 from offpath.model.ledger.records import Receipt, SideRow
+
+_AGAIN: Final = 3_600_000
+"""Milliseconds from one look to the next at a wallet that does not cover a renewal."""
 
 
 def renewal_key(subscription: str, number: int) -> str:
@@ -52,6 +56,9 @@ def subscription_renewed(
         held = proved_subscription(found, book.posting(found.anchor or ""))
         wallet = spendable(found.owner)
         if book.balance(wallet) < held.price:
+            end = held.paid_until + grace_of(held, rules)
+            if book.now < end:
+                return _waiting(book, found, min(end, book.now + _AGAIN))
             return _lapsed(book, found, held, event, "INSUFFICIENT_FUNDS")
         if (waiting := immature(book, rules, wallet, held.price)) is not None:
             book.put(moved(found, found.touched_at, due_at=waiting.at))
@@ -140,7 +147,8 @@ def _charged(
     book: Book, row: SideRow, held: SubscriptionBody, rules: Rules, ids: tuple[str, str]
 ) -> Receipt:
     posting, event = ids
-    until, number = held.paid_until + held.period, held.number + 1
+    paying = ahead(held, book.now, rules.zone_of)
+    until, number = paying.until, paying.body.number
     price = money.text("CREDIT", held.price)
     meta = {
         "kind": "subscriptions.renew",
@@ -151,9 +159,9 @@ def _charged(
     entries = paid(row.owner, held.seller, held.price, rules)
     book.post(NewPosting(id=posting, entries=entries, meta=meta))
     net = netted(book, posting, (held.seller,), entries)
-    after = replace(held, number=number, paid_until=until)
-    book.put(moved(row, book.posted_at, due_at=until, attempts=0, content=after))
-    grant(book, row.owner, held.sku, source=row.id, expires_at=until)
+    book.put(moved(row, book.posted_at, due_at=until, attempts=0, content=paying.body))
+    owned_until = until + grace_of(held, rules)
+    grant(book, row.owner, held.sku, source=row.id, expires_at=owned_until)
     data: dict[str, Any] = {
         "subscriptionId": row.id,
         "sku": held.sku,
@@ -164,6 +172,13 @@ def _charged(
     publish(book, event, "subscription.renewed", subject=posting, key=row.owner, data=data)
     facts = {"outcome": "charged", "period": number, "paid_until": until}
     return Receipt(id=posting, postings=(posting, *net), facts=facts)
+
+
+def _waiting(book: Book, row: SideRow, due_at: int) -> Receipt:
+    """The money may still come: its grace is not over. No attempt is counted."""
+    book.put(moved(row, row.touched_at, due_at=due_at))
+    facts = {"outcome": "deferred", "code": "INSUFFICIENT_FUNDS", "available_at": due_at}
+    return Receipt(id=row.id, facts=facts)
 
 
 def _lapsed(

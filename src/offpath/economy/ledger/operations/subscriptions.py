@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
 
 from msgspec import Struct
 
+from offpath.economy.ledger import periods
 from offpath.economy.ledger.actors import Actor, owner_or_trusted
 from offpath.economy.ledger.operations import checks, unexpired
 from offpath.economy.ledger.operations.debts import debts_of, netted
@@ -16,6 +16,7 @@ from offpath.economy.ledger.operations.maturity import lots_need, mature
 from offpath.economy.ledger.operations.ownership import grant
 from offpath.economy.ledger.operations.plans import Family, Lookup, Planning, fingerprint
 from offpath.economy.ledger.operations.unexpired import promo_part, with_grants
+from offpath.economy.ledger.periods import Overdue
 from offpath.economy.ledger.rows import (
     SubscriptionBody,
     body,
@@ -24,7 +25,7 @@ from offpath.economy.ledger.rows import (
     moved,
     subscription_holder,
 )
-from offpath.economy.ledger.rules import Rules
+from offpath.economy.ledger.rules import Rules, millis
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.chart import PROMO_FLOAT, REVENUE, earned, promo, spendable
 from offpath.model.ledger.decision import Declined, LedgerOp
@@ -34,8 +35,6 @@ from offpath.model.ledger.needs import Needs
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.rates import fee_of
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
-
-LONGEST: Final = timedelta(days=3_660)
 
 
 class Subscribe(Struct, frozen=True, kw_only=True, gc=False, tag="subscribe", tag_field="kind"):
@@ -47,10 +46,19 @@ class Subscribe(Struct, frozen=True, kw_only=True, gc=False, tag="subscribe", ta
     seller: str
     sku: str
     price: Money
-    period: float | timedelta
-    """Seconds, or a timedelta: whole milliseconds, at most ten years."""
+    period: float | timedelta | str
+    """Seconds, or a timedelta: whole milliseconds, at most ten years. Or a period of the calendar,
+    which keeps its day: ``P1D``, ``P1W``, ``P1M``, ``P3M``, ``P1Y``."""
     promo: bool = True
     """True if their promo credits pay the first period first, as far as they go."""
+    zone: str = "UTC"
+    """The IANA zone whose wall clock a period of the calendar goes by."""
+    grace: float | timedelta | None = None
+    """The time after a period's end for which the thing is owned still, and for which a renewal
+    that is not covered waits; None: the setting ``subscription_grace``."""
+    overdue: Overdue = "charge"
+    """The treatment of periods that have ended before a renewal came: ``charge`` each, ``skip``
+    them and charge the one that runs now, or ``one`` charge for a whole period from now on."""
 
 
 class CancelSubscription(
@@ -70,7 +78,9 @@ def check_subscribe(request: Subscribe, rules: Rules) -> None:
     if request.seller == request.user:
         raise MalformedOperation("nobody can subscribe to himself")
     checks.name(request.sku, "sku")
-    checks.duration(request.period, "period", LONGEST)
+    periods.checked(
+        request.period, request.zone, request.grace, request.overdue, zone_of=rules.zone_of
+    )
     checks.flag(request.promo, "promo")
     price, settings = checks.amount(request.price, "price").minor, rules.settings
     least, most = settings.subscription_price_min_minor, settings.subscription_price_max_minor
@@ -117,7 +127,7 @@ def plan_subscribe(request: Subscribe, planning: Planning) -> LedgerOp:
 
 
 class _Subscribing:
-    __slots__ = ("_attempt", "_event", "_period", "_posting", "_request", "_rules", "_seen", "id")
+    __slots__ = ("_attempt", "_event", "_posting", "_request", "_rules", "_seen", "_terms", "id")
 
     def __init__(
         self,
@@ -134,7 +144,7 @@ class _Subscribing:
         self._seen = planning.seen
         self._posting = posting
         self._event = event
-        self._period = checks.duration(request.period, "period", LONGEST)
+        self._terms = _terms(request)
         self.id = subscription
 
     def decide(self, book: Book) -> Receipt:
@@ -151,9 +161,11 @@ class _Subscribing:
         paying = self._paid(from_promo)
         book.post(paying)
         net = netted(book, paying.id, (request.seller,), paying.entries)
-        until = book.posted_at + self._period
-        book.put(self._row(until, holder))
-        grant(book, user, request.sku, source=self.id, expires_at=until)
+        content = periods.first(self._terms, book.posted_at, rules.zone_of)
+        until = content.paid_until
+        book.put(self._row(content, holder))
+        owned_until = until + grace_of(content, rules)
+        grant(book, user, request.sku, source=self.id, expires_at=owned_until)
         data = {
             "subscriptionId": self.id,
             "sku": request.sku,
@@ -188,30 +200,63 @@ class _Subscribing:
             "sellerId": request.seller,
             "sku": request.sku,
             "price": str(request.price),
-            "periodMs": self._period,
+            "periodMs": self._terms.period,
+            **_sealed(self._terms),
         }
         return NewPosting(id=self._posting, entries=entries, meta=meta)
 
-    def _row(self, until: int, holder: str) -> SideRow:
-        request = self._request
-        content = SubscriptionBody(
-            seller=request.seller,
-            sku=request.sku,
-            price=request.price.minor,
-            period=self._period,
-            number=1,
-            paid_until=until,
-        )
+    def _row(self, content: SubscriptionBody, holder: str) -> SideRow:
         return SideRow(
             kind="subscription",
             id=self.id,
-            owner=request.user,
+            owner=self._request.user,
             state="ACTIVE",
-            due_at=until,
+            due_at=content.paid_until,
             anchor=self._posting,
             unique_key=holder,
             body=encoded(content),
         )
+
+
+def _terms(request: Subscribe) -> SubscriptionBody:
+    """The body as far as the request says it."""
+    by_calendar = isinstance(request.period, str)
+    return SubscriptionBody(
+        seller=request.seller,
+        sku=request.sku,
+        price=request.price.minor,
+        period=0 if by_calendar else checks.duration(request.period, "period", periods.LONGEST),
+        number=1,
+        paid_until=0,
+        calendar=request.period if isinstance(request.period, str) else None,
+        zone=request.zone if by_calendar else None,
+        grace=_grace(request.grace),
+        overdue=request.overdue,
+    )
+
+
+def _grace(given: float | timedelta | None) -> int | None:
+    if given is None or given in {0, timedelta(0)}:
+        return None if given is None else 0
+    return checks.duration(given, "grace", periods.LONGEST)
+
+
+def _sealed(terms: SubscriptionBody) -> dict[str, str | int]:
+    """The terms that a posting seals besides the period, where they are not the usual ones."""
+    usual = {"calendar": None, "zone": None, "graceMs": None, "overdue": "charge"}
+    said = {
+        "calendar": terms.calendar,
+        "zone": terms.zone,
+        "graceMs": terms.grace,
+        "overdue": terms.overdue,
+    }
+    return {name: said[name] for name in said if said[name] != usual[name]}  # type: ignore[misc]
+
+
+def grace_of(content: SubscriptionBody, rules: Rules) -> int:
+    """The time after a period's end for which the thing is owned still, in milliseconds."""
+    own = content.grace
+    return millis(rules.settings.subscription_grace) if own is None else own
 
 
 def paid(user: str, seller: str, minor: int, rules: Rules) -> tuple[Entry, ...]:
@@ -229,9 +274,17 @@ def check_cancel(request: CancelSubscription, rules: Rules) -> None:  # noqa: AR
     checks.text(request.subscription_id, "subscription_id")
 
 
+def look_cancel(request: CancelSubscription, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as of every family
+    """What it is about: whose, and which thing, never change."""
+    return Lookup(side=SideKey("subscription", request.subscription_id))
+
+
 def plan_cancel(request: CancelSubscription, planning: Planning) -> LedgerOp:
-    """A row, and nothing else."""
-    event = planning.new_id()
+    """The row, and the thing: without its grace, since no renewal is to come."""
+    event, seen = planning.new_id(), planning.seen.side
+    sides = {SideKey("subscription", request.subscription_id)}
+    if seen is not None:
+        sides.add(entitlement_key(seen.owner, body(seen, SubscriptionBody).sku))
 
     def decide(book: Book) -> Receipt:
         row = book.side("subscription", request.subscription_id)
@@ -240,12 +293,15 @@ def plan_cancel(request: CancelSubscription, planning: Planning) -> LedgerOp:
         owner_or_trusted(request.actor, row.owner, "cancel subscriptions")
         if row.state == "CANCELED":
             raise Declined("UNKNOWN_SUBSCRIPTION", subscriptionId=request.subscription_id)
-        canceled(book, row, body(row, SubscriptionBody).sku, event)
+        held = body(row, SubscriptionBody)
+        canceled(book, row, held.sku, event)
+        if row.state == "ACTIVE" and seen is not None:
+            grant(book, row.owner, held.sku, source=row.id, expires_at=held.paid_until)
         return Receipt(id=row.id, facts={"subscription_id": row.id})
 
     return LedgerOp(
         decide=decide,
-        needs=Needs(sides=frozenset((SideKey("subscription", request.subscription_id),))),
+        needs=Needs(sides=frozenset(sides)),
         key=request.key,
         fingerprint=fingerprint(request),
     )
@@ -261,4 +317,4 @@ def canceled(book: Book, row: SideRow, sku: str, event: str) -> None:
 SUBSCRIBE = Family(
     kind="subscribe", check=check_subscribe, look=look_subscribe, plan=plan_subscribe, late=True
 )
-CANCEL = Family(kind="cancelSubscription", check=check_cancel, plan=plan_cancel)
+CANCEL = Family(kind="cancelSubscription", check=check_cancel, look=look_cancel, plan=plan_cancel)

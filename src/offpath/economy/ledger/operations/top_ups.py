@@ -39,12 +39,17 @@ class TopUp(Struct, frozen=True, kw_only=True, gc=False, tag="topUp", tag_field=
     """The way in which it was paid: ``card``, ``crypto``, ``steam``, ``meta``, ... It says how long
     the credits wait.
     """
+    ref: str | None = None
+    """The payment processor's name of the payment, by which ``reconcile`` finds it in what the
+    processor settled; None: the key."""
 
 
 def check(request: TopUp, rules: Rules) -> None:
     """Refuse what cannot be meant."""
     checks.user(request.user, "user")
     amount = checks.amount(request.amount)
+    if request.ref is not None:
+        checks.text(request.ref, "ref", checks.LONGEST_KEY)
     if returned(checks.name(request.source, "source")):
         raise MalformedOperation(f"{request.source!r} is the source of failed payouts alone")
     bundles = rules.settings.top_up_bundles_minor
@@ -87,6 +92,7 @@ def _postings(
 ) -> tuple[NewPosting, NewPosting]:
     minor, rates = request.amount.minor, rules.rates
     gross, backing = rates.buy.ceil(minor), rates.par.ceil(minor)
+    ref = request.key if request.ref is None else request.ref
     credit = NewPosting(
         id=first,
         entries=(Entry(STORED_VALUE, minor), Entry(spendable(request.user), -minor)),
@@ -104,7 +110,7 @@ def _postings(
             "rateId": rates.buy.id,
             "parRateId": rates.par.id,
             "pair": first,
-            "ref": request.key,  # what a processor's record is matched with
+            "ref": ref,  # what a processor's record is matched with
         },
     )
     return credit, dollars
