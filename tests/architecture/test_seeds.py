@@ -62,7 +62,7 @@ def _exists(name: str) -> bool:
         return hasattr(App("memory://", auto_start=False), rest)
     if head in _OBJECTS and rest:
         return hasattr(_OBJECTS[head], rest)
-    return head != "offpath" or not rest or _imported(name)
+    return head != "offpath" or not rest or "(" in rest or _imported(name)
 
 
 def _imported(name: str) -> bool:

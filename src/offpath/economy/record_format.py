@@ -27,7 +27,7 @@ _IGNORED: Final = "-"
 
 
 class RecordFormat(Struct, frozen=True, kw_only=True):
-    """How a processor writes its records. The default is our own form.
+    """The way in which a processor writes its records. The default is our own form.
 
     Raises ``InvalidArgument`` for what cannot be meant.
     """
@@ -47,7 +47,7 @@ class RecordFormat(Struct, frozen=True, kw_only=True):
     decimal: str = "."
     """The sign before the cents; the other one of ``.`` and ``,`` parts thousands."""
     time_format: str | None = None
-    """As of ``datetime.strptime``; None: ISO 8601."""
+    """The form of times, as of ``datetime.strptime``; None: ISO 8601."""
     zone: str | None = None
     """The IANA zone of times that name none; None: they are refused."""
 

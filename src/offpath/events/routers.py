@@ -207,7 +207,7 @@ def reader_of(
         return FunctionSource(read)
     if read is not None or table is None:
         raise InvalidArgument("a router has read= or table=, not both")
-    return TableReader(table, order, columns)
+    return TableReader(table, order, columns, domain=spec.domain)
 
 
 def _id_of(event: RoutedEvent) -> str:

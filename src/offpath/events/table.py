@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from offpath.store.sql import Row
 
 _FIELDS: Final = ("id", "type", "payload", "at", "stream", "key")
+_NAMED: Final = (*_FIELDS, "domain")
 _COLUMNS: Final = {"id": "id", "type": "type", "payload": "payload", "at": "created_at"}
 
 
@@ -29,7 +30,12 @@ class TableReader:
     """Reads a table by keyset: the rows above the last values of its order's columns."""
 
     def __init__(
-        self, table: str, order: Sequence[str], columns: Mapping[str, str] | None = None
+        self,
+        table: str,
+        order: Sequence[str],
+        columns: Mapping[str, str] | None = None,
+        *,
+        domain: str,
     ) -> None:
         parts = tuple(checks.name(table, "table").split("."))
         if not 1 <= len(parts) <= 2 or not all(parts):  # noqa: PLR2004 - schema and name
@@ -38,9 +44,9 @@ class TableReader:
             raise InvalidArgument(
                 'order names the columns that events are ordered by, such as ("created_at", "id")'
             )
-        if unknown := sorted(set(columns or {}) - set(_FIELDS)):
+        if unknown := sorted(set(columns or {}) - set(_NAMED)):
             raise InvalidArgument(
-                f"columns maps {', '.join(_FIELDS)} to columns of the table, not {unknown[0]!r}"
+                f"columns maps {', '.join(_NAMED)} to columns of the table, not {unknown[0]!r}"
             )
         named = {**_COLUMNS, **(columns or {})}
         self._fields = tuple(field for field in _FIELDS if field in named)
@@ -48,6 +54,7 @@ class TableReader:
             table=parts,
             columns=tuple(checks.name(named[field], "column") for field in self._fields),
             order=tuple(checks.name(one, "order") for one in order),
+            only=(checks.name(named["domain"], "column"), domain) if "domain" in named else None,
         )
         self._checked_in: Store | None = None
 
@@ -102,7 +109,8 @@ class TableReader:
                 f"there is no table {shown!r} in this database that its role can see: create it, "
                 "or name its schema"
             )
-        for column in (*self._page.columns, *self._page.order):
+        only = () if self._page.only is None else self._page.only[:1]
+        for column in (*self._page.columns, *self._page.order, *only):
             if column not in known:
                 raise InvalidArgument(
                     f"the table {shown!r} has no column {column!r}; it has "

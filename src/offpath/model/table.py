@@ -18,6 +18,8 @@ class TablePage(Struct, frozen=True, kw_only=True):
     """Rows above these values of ``order``."""
     ids: tuple[str, ...] | None = None
     """Rows with these values of the first column instead."""
+    only: tuple[str, str] | None = None
+    """A column and the text that it has in the rows that are meant."""
     newest: bool = False
     """The highest rows first."""
     limit: int = 100
@@ -29,13 +31,14 @@ class TablePage(Struct, frozen=True, kw_only=True):
         """
         order = ", ".join(_column(one) for one in self.order)
         columns = ", ".join(_column(one) for one in (*self.columns, *self.order))
-        where = ""
+        wanted = [] if self.only is None else [f"{_column(self.only[0])} = :only"]
         if self.ids is not None:
             given = ", ".join(f":i{n}" for n in range(len(self.ids)))
-            where = f"where {_column(self.columns[0])} in ({given})"
+            wanted.append(f"{_column(self.columns[0])} in ({given})")
         elif self.after is not None:
             given = ", ".join(f":p{n}" for n in range(len(self.after)))
-            where = f"where ({order}) > ({given})"
+            wanted.append(f"({order}) > ({given})")
+        where = f"where {' and '.join(wanted)}" if wanted else ""
         way = " desc" if self.newest else ""
         sort = ", ".join(f"{_column(one)}{way}" for one in self.order)
         return (
@@ -47,7 +50,8 @@ class TablePage(Struct, frozen=True, kw_only=True):
     def values(self) -> dict[str, Any]:
         """The values that the query binds."""
         letter, bound = ("i", self.ids) if self.ids is not None else ("p", self.after or ())
-        return {**{f"{letter}{n}": one for n, one in enumerate(bound)}, "limit": self.limit}
+        only = {} if self.only is None else {"only": self.only[1]}
+        return {**{f"{letter}{n}": one for n, one in enumerate(bound)}, **only, "limit": self.limit}
 
 
 def quoted(name: str) -> str:
