@@ -1,20 +1,16 @@
-"""``python -m benchmarks jobs|events|health|workflows|economy --backend sqlite``, and so on."""
+"""``python -m benchmarks jobs --backend sqlite``, and so on; ``--help`` lists what is measured."""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
-from urllib.parse import urlsplit
 
 import click
 
-from benchmarks import economy, events, health, jobs, workflows
+from benchmarks import economy, events, health, jobs, leases, workflows
 from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
+from benchmarks.stores import fresh_store
 
 DEFAULT_POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
 
@@ -32,6 +28,7 @@ def _measured(name: str) -> Callable[[Callable[..., None]], click.Command]:
         "health": health,
         "workflows": workflows,
         "economy": economy,
+        "leases": leases,
     }
     cases = benches[name].CASES
     backends = click.Choice(["sqlite", "postgres", "memory"])
@@ -76,6 +73,12 @@ def workflows_command(backend: str, url: str | None, as_json: bool, cases: tuple
     _measure("workflows", workflows, backend, url, as_json, cases)
 
 
+@_measured("leases")
+def leases_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """Leases beside rows that they may not take."""
+    _measure("leases", leases, backend, url, as_json, cases)
+
+
 @_measured("economy")
 def economy_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """Operations, sweeps, seals and proofs of a credits ledger."""
@@ -105,37 +108,6 @@ def _measure(
             print_json(measured[-1])
     if not as_json:
         print_table(measured, line)
-
-
-@contextmanager
-def fresh_store(backend: str, server: str) -> Iterator[str]:
-    """The URL of an empty store, removed afterwards."""
-    if backend == "memory":
-        yield "memory://"
-    elif backend == "sqlite":
-        with tempfile.TemporaryDirectory(prefix="offpath-bench-") as folder:
-            yield f"sqlite:///{Path(folder) / 'bench.db'}"
-    else:
-        with fresh_database(server) as url:
-            yield url
-
-
-@contextmanager
-def fresh_database(server: str) -> Iterator[str]:
-    """A new Postgres database on ``server``."""
-    import psycopg
-    from psycopg import sql
-
-    name = f"offpath_bench_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        connection.execute("CHECKPOINT")
-    try:
-        yield urlsplit(server)._replace(path=f"/{name}").geturl()
-    finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
-            connection.execute(drop)
 
 
 if __name__ == "__main__":

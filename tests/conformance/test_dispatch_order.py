@@ -210,3 +210,51 @@ async def test_the_answer_has_the_best_first(store: Store) -> None:
     await enqueue(store, *jobs)
     best = sorted(jobs, key=lambda job: (-job.priority, job.id))
     assert await lease(store, 10) == ids_of(best)
+
+
+# -- many ----------------------------------------------------------------------------------------
+
+
+async def test_each_of_many_fair_keys_has_its_turn_beside_a_big_one(store: Store) -> None:
+    await join(store)
+    flood = await enqueue(store, *(new_job(fair_key="m") for _ in range(200)))
+    keys = [f"{side}{n:03}" for side in "az" for n in range(100)]
+    small = await enqueue(store, *(new_job(fair_key=key) for key in keys))
+    got = [job for _ in range(21) for job in await lease(store, 10, order=BALANCED)]
+    assert {each.job_id for each in small} <= set(got)
+    assert len(set(got) & {each.job_id for each in flood}) == 10
+
+
+async def test_the_best_job_is_found_among_many_fair_keys(store: Store) -> None:
+    await join(store)
+    await enqueue(store, *(new_job(fair_key=f"key-{n:03}") for n in range(300)))
+    for key in ("zzz", "mmm"):
+        urgent = await add(store, fair_key=key, priority=9)
+        assert await lease(store, 1, order=BALANCED) == [urgent]
+
+
+async def test_each_of_many_queues_has_its_turn(store: Store) -> None:
+    await join(store)
+    queues = [f"queue-{n:03}" for n in range(300)]
+    await enqueue(store, *(new_job(queue=queue) for queue in queues for _ in range(3)))
+    request = LeaseRequest(worker="w1", limit=100, tasks={TASK: 100})
+    seen = Counter[str]()
+    for _ in range(9):
+        jobs = (await store.lease(request)).jobs
+        assert len(jobs) == 100
+        seen.update(job.queue for job in jobs)
+    assert seen == dict.fromkeys(queues, 3)
+    last = await store.lease(request)
+    assert (last.jobs, last.more) == ((), False)
+
+
+async def test_work_behind_many_lanes_that_are_paused_is_found(store: Store) -> None:
+    await join(store)
+    await enqueue(store, *(new_job(queue=f"queue-{n:03}") for n in range(150)))
+    for n in range(150):
+        await store.pause_queue(f"queue-{n:03}")
+    nothing = await store.lease(LeaseRequest(worker="w1", limit=5, tasks={TASK: 5}))
+    assert (nothing.jobs, nothing.more) == ((), False)
+    open_ = await add(store, queue="zzz")
+    assert await lease(store, 5) == [open_]
+    assert await lease(store, 5) == []

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
+from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.job import Failure, LeasedJob, NewJob, UniqueClaim
@@ -17,7 +18,7 @@ from offpath.runtime.ids import new_id
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.groups import GroupWork
-from offpath.store.postgres.lease import Reach, lease_steps
+from offpath.store.postgres.lease import Leases
 from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.postgres.settle import settle_steps, succeed_steps
 from offpath.store.programs import jobs, reads, workers
@@ -67,7 +68,35 @@ def _lease(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
     request = LeaseRequest(
         worker="worker-3", limit=BATCH, tasks={f"task-{n}": BATCH if n % 2 else 3 for n in range(9)}
     )
-    return next(lease_steps(request, None, Reach(), sql=SQL)).queries
+    return next(Leases().steps(request, None, sql=SQL)).queries
+
+
+def _lease_behind_marks(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    """As the next lease is, when the last one has taken the tenth job of each lane."""
+    request = LeaseRequest(
+        worker="worker-3", limit=BATCH, tasks={f"task-{n}": BATCH for n in range(9)}
+    )
+    leases = Leases()
+    rows = connection.execute(
+        """
+        select j.queue, j.task, j.id::text, j.priority, offpath.micros(j.run_at)
+        from (
+            select r.*, row_number() over (
+                partition by r.queue, r.task order by r.priority desc, r.run_at, r.id
+            ) as nth
+            from offpath.job r where r.state = 'ready'
+        ) as j
+        where j.nth = 10
+        """
+    ).fetchall()
+    survey = json.dumps({"lanes": [row[:2] for row in rows]})
+    leases.front.looked(request, survey, leases.front.begin(), None)
+    taken = [
+        replace(job, queue=queue, task=task, id=id_, priority=priority)
+        for job, (queue, task, id_, priority, _) in zip(_held(connection), rows, strict=False)
+    ]
+    leases.front.took(taken, [row[4] for row in rows[: len(taken)]], wanted=1)
+    return next(leases.steps(request, None, sql=SQL)).queries
 
 
 def _succeed(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
@@ -249,9 +278,14 @@ def _limits(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
 def _orders(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     tasks = json.dumps({f"task-{n}": 10 for n in range(10)})
     shared = {"worker": "worker-3", "tasks": tasks, "queues": "[]", "rooms": "{}", "reach": 10}
-    names = ("ready_by_priority", "ready_by_turn", "ready_by_age")
+    turn = {"from": "", "keys": 64, "best": 10}
+    names = {"ready_by_priority": {}, "ready_by_turn": turn, "ready_by_age": {}}
     lists = ("[]", json.dumps(_ids(connection, "ready")))
-    return tuple(SQL[name](now=None, declined=each, **shared) for name in names for each in lists)
+    return tuple(
+        SQL[name](now=None, declined=each, **shared, **own)
+        for name, own in names.items()
+        for each in lists
+    )
 
 
 def _commit(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
@@ -291,6 +325,7 @@ TRANSITIONS = {
     make.__name__.strip("_"): make
     for make in (
         _lease,
+        _lease_behind_marks,
         _succeed,
         _settle,
         _succeed_in_company,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import economy, health, jobs, raw
+from benchmarks import economy, health, jobs, leases, raw
 from benchmarks.__main__ import main
 from benchmarks.report import Measurement, percentile
 
@@ -127,3 +127,16 @@ def test_every_case_of_the_economy_ends_with_books_that_hold(
     written = ("top_up", "spend_32", "payouts", "renewals", "promos", "inbox")
     assert all((by_case[case]["ratio"] or 0) > 0 for case in written) is (backend == "sqlite")
     assert "published" in by_case["spend_32"]["note"]
+
+
+def test_leases_are_measured_beside_rows_that_they_may_not_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = dict.fromkeys(("_LANES", "_KEYS", "_QUEUES", "_SCHEDULED", "_FINISHED", "_LIMITED"), 30)
+    for name, size in {**sizes, "_ROUNDS": 2, "LEASE": 5, "_BACKLOG": 20}.items():
+        monkeypatch.setattr(leases, name, size)
+    answer = CliRunner().invoke(main, ["leases", "--backend", "sqlite", "--json"])
+    assert answer.exit_code == 0, answer.output
+    lines = [json.loads(line) for line in answer.output.splitlines()]
+    assert [line["case"] for line in lines] == list(leases.CASES)
+    assert all(line["ratio"] > 0 for line in lines)

@@ -66,7 +66,7 @@ class Order(StrEnum):
     BALANCED = "balanced"
     """Fewest running jobs of its ``fair_key`` in the fleet (those of this lease included), then
     priority, then when it was enqueued, then id, over the whole backlog. Jobs without a fair key
-    share one. Costs more: with the number of keys that have ready jobs."""
+    share one. Of many keys a lease may look at some, each in its turn."""
 
 
 class LeaseRequest(Struct, frozen=True, kw_only=True):

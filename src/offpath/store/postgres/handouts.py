@@ -24,6 +24,7 @@ class LeasedRow(NamedTuple):
     now: int = 0
     candidates: int = 0
     due_at: int | None = None
+    survey: str | None = None
     id: str | None = ""
     task: str = ""
     queue: str = ""
@@ -46,6 +47,8 @@ class LeasedRow(NamedTuple):
 
 JOB: Final = LeasedRow._fields.index("id")
 ANNOUNCE: Final = LeasedRow._fields.index("announce")
+RUN_AT: Final = LeasedRow._fields.index("run_at")
+SURVEY: Final = LeasedRow._fields.index("survey")
 """Places in a row: a lease makes no object of each beside the job itself."""
 
 
@@ -61,6 +64,7 @@ def _marked(job: LeasedJob, bad: dict[str, str]) -> LeasedJob:
 def job_of(row: Row, worker: str) -> LeasedJob:
     """A job as the statements of a lease answer it."""
     (
+        _,
         _,
         _,
         _,

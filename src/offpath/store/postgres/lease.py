@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -9,12 +11,13 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.postgres.handouts import ANNOUNCE, JOB, shape_of
-from offpath.store.postgres.order import plain, take_steps
+from offpath.store.postgres.front import LANES, Front, Mark
+from offpath.store.postgres.handouts import ANNOUNCE, JOB, RUN_AT, SURVEY, shape_of
+from offpath.store.postgres.order import KeyTurns, plain, take_steps
 from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
 from offpath.store.postgres.suspects import apart_steps
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
-from offpath.store.sql import Catalogue
+from offpath.store.sql import Catalogue, Query
 
 # Jobs that come due together are made ready over several leases: no lease pays for all.
 PROMOTED_AT_ONCE: Final = 500
@@ -40,46 +43,155 @@ class Reach:
         self._factor = min(self._factor * 2, _MOST) if short else max(self._factor // 2, 1)
 
 
-def lease_steps(
-    request: LeaseRequest,
-    now: datetime | None,
-    reach: Reach,
-    announced: Announced | None = None,
-    *,
-    sql: Catalogue,
-) -> Steps[Leased]:
-    """Make due jobs ready, then hand out the best."""
-    limit = max(request.limit, 0)
-    promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
-    if request.suspects_only:
-        reserved, more = yield from apart_steps(request, promote, now, sql=sql)
-        return replace(_leased(request, reserved, announced, more=more), due_in=None)
-    if not plain(request):
-        taken, choice = yield from take_steps(request, limit, promote, now, sql=sql)
-        return _leased(request, taken, announced, more=choice.more)
-    wide = reach.of(limit)
-    rows = yield Send(
-        (
-            promote,
-            sql["lease"](
-                now=moment(now),
-                worker=request.worker,
-                limit=limit,
-                reach=wide,
-                tasks=to_json({task: min(room, limit) for task, room in request.tasks.items()}),
-                queues=to_json(request.queues),
-                served=to_json(request.served),
-            ),
-        ),
-        last=True,
-        severable=True,  # jobs that are due are ready, whoever takes them
+class Leases:
+    """The leases of one store, and what each has learned for the next.
+
+    With ``looks_only`` each begins to read at the first job: where time is given and may stand
+    still, nobody can tell how old a mark is.
+    """
+
+    def __init__(self, *, looks_only: bool = False) -> None:
+        self.front = Front()
+        self._looks_only = looks_only
+        self._reach = Reach()
+        self._turns = KeyTurns()
+
+    async def lease(
+        self, request: LeaseRequest, once: Callable[[LeaseRequest], Awaitable[Leased]]
+    ) -> Leased:
+        """Lease by ``once`` until there is enough or nothing more.
+
+        One answer may be short of both: behind the marks is no more, a look ends before the last
+        lane, or few candidates of each were read.
+        """
+        rest, jobs, due_in = request, list[LeasedJob](), None
+        ends = 1 if self.front.at_start else 2  # a round that begins in the middle ends there
+        while True:
+            marked = self._marks(rest) is not None
+            leased = await once(rest)
+            jobs += leased.jobs
+            due_in = due_in if leased.due_in is None else leased.due_in
+            ends -= not marked and self.front.at_start
+            rest = _less(rest, leased.jobs)
+            goes_on = leased.jobs or marked or (self.front.partial and ends > 0)
+            if not (leased.more and goes_on and any(rest.tasks.values())) or rest.limit <= 0:
+                break
+        nothing = self.front.partial and not jobs  # in any lane
+        if len(jobs) > len(leased.jobs):  # of several answers
+            jobs.sort(key=lambda job: (-job.priority, job.run_at, job.id))
+        return replace(leased, jobs=tuple(jobs), more=leased.more and not nothing, due_in=due_in)
+
+    def steps(
+        self,
+        request: LeaseRequest,
+        now: datetime | None,
+        announced: Announced | None = None,
+        *,
+        sql: Catalogue,
+    ) -> Steps[Leased]:
+        """Make due jobs ready, then hand out the best."""
+        promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
+        if request.suspects_only:
+            reserved, more = yield from apart_steps(request, promote, now, sql=sql)
+            return replace(_leased(request, reserved, announced, more=more), due_in=None)
+        if not plain(request):
+            limit = max(request.limit, 0)
+            taken, choice = yield from take_steps(
+                request, limit, promote, now, self._turns, sql=sql
+            )
+            return _leased(request, taken, announced, more=choice.more)
+        marks = self._marks(request)
+        if marks is not None:
+            return (yield from self._behind(request, marks, now, announced, sql=sql))
+        return (yield from self._look(request, promote, now, announced, sql=sql))
+
+    def _look(
+        self,
+        request: LeaseRequest,
+        promote: Query,
+        now: datetime | None,
+        announced: Announced | None,
+        *,
+        sql: Catalogue,
+    ) -> Steps[Leased]:
+        """Lease from the beginning."""
+        begun = self.front.begin()
+        # jobs that are due are ready, whoever takes them
+        queries = promote, self._query(request, None, now, sql)
+        _, rows = yield Send(queries, last=True, severable=True)
+        leased = self._learned(request, rows, announced)
+        partial = self.front.looked(request, rows[0][SURVEY], begun, leased.due_in)
+        self._note(request, rows, leased)
+        return replace(leased, more=leased.more or partial)
+
+    def _behind(
+        self,
+        request: LeaseRequest,
+        marks: list[Mark],
+        now: datetime | None,
+        announced: Announced | None,
+        *,
+        sql: Catalogue,
+    ) -> Steps[Leased]:
+        """Lease what is behind the marks."""
+        rows = yield from ask(self._query(request, marks, now, sql), last=True)
+        leased = self._learned(request, rows, announced)
+        self._note(request, rows, leased)
+        return replace(leased, more=True)  # nobody looked before the marks
+
+    def _marks(self, request: LeaseRequest) -> list[Mark] | None:
+        if self._looks_only or not plain(request) or request.suspects_only:
+            return None
+        return self.front.marks(request)
+
+    def _query(
+        self,
+        request: LeaseRequest,
+        marks: list[Mark] | None,
+        now: datetime | None,
+        sql: Catalogue,
+    ) -> Query:
+        limit = max(request.limit, 0)
+        from_task, from_queue = self.front.start
+        behind = from_queue if self.front.at_start else from_queue + "\x01"
+        return sql["lease"](
+            now=moment(now),
+            worker=request.worker,
+            limit=limit,
+            reach=self._reach.of(limit),
+            tasks=to_json({task: min(room, limit) for task, room in request.tasks.items()}),
+            queues=to_json(request.queues),
+            served=to_json(request.served),
+            marks=None if marks is None else to_json(marks),
+            lanes=LANES,
+            from_task=from_task,
+            from_queue=behind,
+        )
+
+    def _learned(self, request: LeaseRequest, rows: Rows, announced: Announced | None) -> Leased:
+        _, candidates, *_ = rows[0]
+        leased = _leased(request, rows, announced)
+        # Fewer than there were candidates: others have taken them meanwhile. A lack of candidates
+        # is not a crowd, and must not make the next lease read more.
+        self._reach.learn(short=len(leased.jobs) < min(request.limit, candidates))
+        return replace(leased, more=candidates > len(leased.jobs))
+
+    def _note(self, request: LeaseRequest, rows: Rows, leased: Leased) -> None:
+        places = [row[RUN_AT] for row in rows if row[JOB] is not None]
+        self.front.took(leased.jobs, places, wanted=request.limit)
+
+
+def _less(request: LeaseRequest, jobs: Sequence[LeasedJob]) -> LeaseRequest:
+    """What is left to ask for behind these jobs."""
+    if not jobs:
+        return request
+    tasks, served = Counter(job.task for job in jobs), Counter(job.queue for job in jobs)
+    return replace(
+        request,
+        limit=request.limit - len(jobs),
+        tasks={task: room - tasks[task] for task, room in request.tasks.items()},
+        served={**request.served, **(served + Counter(request.served))},
     )
-    _, candidates, *_ = rows[1][0]
-    leased = _leased(request, rows[1], announced)
-    # Fewer than there were candidates: others have taken them meanwhile. A lack of candidates is
-    # not a crowd, and must not make the next lease read more.
-    reach.learn(short=len(leased.jobs) < min(limit, candidates))
-    return replace(leased, more=candidates > len(leased.jobs))
 
 
 def _leased(

@@ -26,11 +26,18 @@ where j.id = any (array(
 -- Hands out ready jobs: the best of every lane (queue and task) that has room, merged, with the queues
 -- in turns: the one that was served least comes first.
 --
--- A lane is found by stepping over the index. Lanes of tasks and queues that were not asked for are
--- jumped over, and one without room is not read at all: neither a crowd of others' lanes nor a big
--- backlog of a saturated task costs anything. Candidates are read without locks and more of them
--- than wanted, since others may be taking the same ones; only a task whose room is smaller than
--- the whole request is read exactly, so that its room holds without a second look. A candidate is
+-- A lane is found by stepping over the index of lanes. Those of tasks and queues that were not asked for
+-- are jumped over, and one without room is not read at all: neither a crowd of others' lanes nor a big
+-- backlog of a saturated task costs anything. At most "lanes" are looked at, from that of "from_task" and
+-- "from_queue" on; where there may be more, the next lease goes on behind them.
+--
+-- With "marks" the lanes are known, and each is read behind the place that is marked: what is before it
+-- was taken, and its dead entries would be walked over until a vacuum has removed them. Such a lease
+-- does not look at what is scheduled.
+--
+-- Candidates are read without locks and more of them than wanted, since others may be taking the same
+-- ones; only a task whose room is smaller than the whole request is read exactly, so that its room
+-- holds without a second look. Of many lanes few candidates each are read. A candidate is
 -- found again by its place in the table, where this statement's snapshot keeps it. When none of
 -- the next hundred scheduled jobs is asked for, "due_at" is when the last of these is due.
 --
@@ -38,7 +45,8 @@ where j.id = any (array(
 -- that has not ended has it.
 --
 -- There is a row for each job, or one without a job, and each says when it was, how many candidates
--- there were, and when the next job is due. (One JSON document instead took half as long again.)
+-- there were at least, when the next job is due, and which lanes there are: those that may be leased from
+-- and, if the next lease goes on there, the last one that was looked at. (One JSON document instead took half as long again.)
 with recursive clock as materialized (
     select
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,
@@ -50,54 +58,90 @@ request as materialized (
         :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
         :queues::text = '[]' as everywhere,
         (
-            select max(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
-        ) as last_task
+            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
+        ) as first_task,
+        (
+            select max(q.queue collate "C")
+            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
+        ) as last_queue
 ),
-lanes (queue, task) as (
+lanes (task, queue) as (
     (
-        select j.queue, j.task
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready'
-        order by j.queue, j.task
+        where :marks::text is null and j.state = 'ready' and (j.task, j.queue) >= (
+            (select greatest(r.first_task, :from_task::text collate "C") from request r),
+            (
+                select
+                    case
+                        when :from_task::text collate "C" >= r.first_task then :from_queue::text
+                        else ''
+                    end
+                from request r
+            )
+        )
+        order by j.task, j.queue
         limit 1
     )
     union all
     -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
     -- next can be. Between a text and itself with chr(1) there is no text.
-    select next.queue, next.task
+    select next.task, next.queue
     from lanes l
     cross join request r
     cross join lateral (
-        select j.queue, j.task
+        select
+            not r.tasks ? l.task
+            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
+    ) as here
+    cross join lateral (
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready' and (j.queue, j.task) >= (
+        where j.state = 'ready' and (j.task, j.queue) >= (
             case
-                when not (r.everywhere or r.queues ? l.queue) then (
-                    select min(q.queue collate "C")
-                    from jsonb_array_elements_text(r.queues) as q (queue)
-                    where q.queue collate "C" > l.queue
-                )
-                when l.task > r.last_task then l.queue || chr(1)
-                else l.queue
-            end,
-            case
-                when not (r.everywhere or r.queues ? l.queue) or l.task > r.last_task then ''
-                when r.tasks ? l.task then l.task || chr(1)
-                else (
+                when here.task_over then (
                     select min(t.task collate "C")
                     from jsonb_object_keys(r.tasks) as t (task)
                     where t.task collate "C" > l.task
                 )
+                else l.task
+            end,
+            case
+                when here.task_over then ''
+                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
+                else (
+                    select min(q.queue collate "C")
+                    from jsonb_array_elements_text(r.queues) as q (queue)
+                    where q.queue collate "C" > l.queue
+                )
             end
         )
-        order by j.queue, j.task
+        order by j.task, j.queue
         limit 1
     ) as next
 ),
+walked as materialized (
+    select l.task, l.queue from lanes l limit :lanes::int
+),
 open_lanes as materialized (
-    select l.queue, l.task, least(:limit::int, (r.tasks ->> l.task)::int) as room,
+    select
+        l.queue, l.task, l.priority, l.below, l.run_at, l.id,
+        least(:limit::int, (r.tasks ->> l.task)::int) as room,
         coalesce((:served::text::jsonb ->> l.queue)::bigint, 0) as served
-    from lanes l
+    from (
+        select
+            w.queue, w.task, null::integer as priority, 2147483647::bigint as below,
+            null::timestamptz as run_at, null::uuid as id
+        from walked w
+        union all
+        select
+            m.queue collate "C", m.task collate "C", m.priority,
+            coalesce(m.priority::bigint - 1, 2147483647),
+            timestamptz 'epoch' + m.run_at * interval '1 microsecond', m.id
+        from jsonb_to_recordset(:marks::text::jsonb) as m (
+            queue text, task text, priority integer, run_at bigint, id uuid
+        )
+    ) as l
     cross join request r
     where (r.tasks ->> l.task)::int > 0
         and (r.everywhere or r.queues ? l.queue)
@@ -110,28 +154,67 @@ open_lanes as materialized (
             where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
         )
 ),
+depths as materialized (
+    select
+        l.queue, l.task, l.priority, l.below, l.run_at, l.id, l.room, l.served, l.wanted,
+        least(
+            l.wanted,
+            case when of.lanes <= 8 then :reach::int else greatest(2 * :reach::int / of.lanes, 2) end
+        ) as depth
+    from (
+        select o.*, case when o.room < :limit::int then o.room else :reach::int end as wanted
+        from open_lanes o
+    ) as l
+    cross join (select count(*)::int as lanes from open_lanes) as of
+),
 candidates as materialized (
     select c.id, c.spot, l.queue, c.priority, c.run_at, l.room,
         l.served,
+        c.nth = l.depth and l.depth < l.wanted as cut,
         row_number() over (
             partition by l.task order by l.served + c.nth, c.priority desc, c.run_at, c.id
         ) as place
-    from open_lanes l
+    from depths l
     cross join lateral (
-        select j.id, j.ctid as spot, j.priority, j.run_at,
-            row_number() over (order by j.priority desc, j.run_at, j.id) as nth
-        from offpath.job j
-        where j.state = 'ready' and j.queue = l.queue and j.task = l.task
-            and j.suspected is null
-            and (
-                j.unique_key is null
-                or offpath.run_key(
-                    j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                    (select clock.now from clock)
-                ) is not null
+        select b.id, b.spot, b.priority, b.run_at,
+            row_number() over (order by b.priority desc, b.run_at, b.id) as nth
+        from (
+            (
+                select j.id, j.ctid as spot, j.priority, j.run_at
+                from offpath.job j
+                where l.priority is not null
+                    and j.state = 'ready' and j.queue = l.queue and j.task = l.task
+                    and j.priority = l.priority and (j.run_at, j.id) > (l.run_at, l.id)
+                    and j.suspected is null
+                    and (
+                        j.unique_key is null
+                        or offpath.run_key(
+                            j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                            (select clock.now from clock)
+                        ) is not null
+                    )
+                order by j.run_at, j.id
+                limit l.depth
             )
-        order by j.priority desc, j.run_at, j.id
-        limit case when l.room < :limit::int then l.room else :reach::int end
+            union all
+            (
+                select j.id, j.ctid, j.priority, j.run_at
+                from offpath.job j
+                where j.state = 'ready' and j.queue = l.queue and j.task = l.task
+                    and j.priority <= l.below
+                    and j.suspected is null
+                    and (
+                        j.unique_key is null
+                        or offpath.run_key(
+                            j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                            (select clock.now from clock)
+                        ) is not null
+                    )
+                order by j.priority desc, j.run_at, j.id
+                limit l.depth
+            )
+            limit l.depth
+        ) as b
     ) as c
 ),
 merged as materialized (
@@ -203,41 +286,54 @@ leased as (
 outlook as materialized (
     select
         clock.now,
-        (select count(*) from candidates) as candidates,
-        coalesce(
-            (
-                select s.run_at
-                from (
-                    select s.run_at, s.task, s.queue
+        (select count(*) + coalesce(max(c.cut::int), 0) from candidates c) as candidates,
+        case
+            when :marks::text is null then coalesce(
+                (
+                    select s.run_at
+                    from (
+                        select s.run_at, s.task, s.queue
+                        from offpath.job s
+                        where s.state = 'scheduled' and s.run_at > clock.now
+                        order by s.run_at
+                        limit 100
+                    ) as s
+                    where (:tasks::text::jsonb ->> s.task)::int > 0
+                        and (
+                            :queues::text::jsonb = '[]'
+                            or s.queue = any (
+                                array(select jsonb_array_elements_text(:queues::text::jsonb))
+                            )
+                        )
+                    order by s.run_at
+                    limit 1
+                ),
+                (
+                    select s.run_at
                     from offpath.job s
                     where s.state = 'scheduled' and s.run_at > clock.now
                     order by s.run_at
-                    limit 100
-                ) as s
-                where (:tasks::text::jsonb ->> s.task)::int > 0
-                    and (
-                        :queues::text::jsonb = '[]'
-                        or s.queue = any (
-                            array(select jsonb_array_elements_text(:queues::text::jsonb))
-                        )
-                    )
-                order by s.run_at
-                limit 1
-            ),
-            (
-                select s.run_at
-                from offpath.job s
-                where s.state = 'scheduled' and s.run_at > clock.now
-                order by s.run_at
-                offset 99
-                limit 1
+                    offset 99
+                    limit 1
+                )
             )
-        ) as due_at
+        end as due_at,
+        case
+            when :marks::text is null then jsonb_build_object(
+                'lanes', (select jsonb_agg(jsonb_build_array(l.queue, l.task)) from open_lanes l),
+                'last', (
+                    select jsonb_build_array(w.task, w.queue)
+                    from walked w
+                    order by w.task desc, w.queue desc
+                    limit case when (select count(*) from walked) < :lanes::int then 0 else 1 end
+                )
+            )::text
+        end as survey
     from clock
 )
 select
     (extract(epoch from o.now) * 1000000)::bigint, o.candidates,
-    offpath.micros(o.due_at),
+    offpath.micros(o.due_at), o.survey,
     l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
     offpath.micros(l.run_at),
     offpath.micros(l.enqueued_at),
@@ -250,7 +346,7 @@ order by l.priority desc, l.run_at, l.id
 -- name: held
 -- What a worker holds, in the columns of a lease.
 select
-    0, 0, null,
+    0, 0, null, null,
     j.id::text, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
     offpath.micros(j.run_at),
     offpath.micros(j.enqueued_at),

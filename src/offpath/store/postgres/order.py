@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from offpath.model.lease import LeaseRequest, Order
 from offpath.store.postgres.handouts import JOB
@@ -19,6 +19,8 @@ from offpath.store.sql import Catalogue, Query, Row
 
 Rank = tuple[Any, ...]
 """Orders compare ranks of their own kind only."""
+_KEYS: Final = 64
+"""Fair keys of all lanes that a lease looks at, if it is not for more jobs."""
 _READ = {
     Order.PRIORITY: "ready_by_priority",
     Order.AGE: "ready_by_age",
@@ -38,6 +40,29 @@ class Candidate(NamedTuple):
     enqueued_at: int
 
 
+_WIDTH: Final = len(Candidate._fields)
+
+
+class KeyTurns:
+    """The fair key from which the next lease in turns looks on.
+
+    A lease looks at a bounded number of keys. So each has its turn where there are more of them.
+    """
+
+    __slots__ = ("start",)
+
+    def __init__(self) -> None:
+        self.start = ""
+
+    def learn(self, rows: Rows) -> None:
+        """Take in which keys were looked at, in their order, by the rows of ``ready_by_turn``."""
+        for _, _, _, key, _, _, _, nth, most in rows:
+            if nth == most:  # the last one of a lane that has more
+                self.start = key
+                return
+        self.start = ""
+
+
 class Choice(NamedTuple):
     """The jobs that a lease should take, in its order, and a mark if there would be more."""
 
@@ -54,21 +79,31 @@ def plain(request: LeaseRequest) -> bool:
 
 
 def take_steps(
-    request: LeaseRequest, limit: int, promote: Query, now: datetime | None, *, sql: Catalogue
+    request: LeaseRequest,
+    limit: int,
+    promote: Query,
+    now: datetime | None,
+    turns: KeyTurns,
+    *,
+    sql: Catalogue,
 ) -> Steps[tuple[Rows, Choice]]:
     """Choose and take; the rows are those of a lease."""
     reach = limit + 1
     # By age and by turn there is a list for each priority or fair key, and most are not used up. A
     # choice that did use one up is made again from longer lists.
     few = reach if request.order is Order.PRIORITY else max(limit // 16, 4)
-    balanced = request.order is Order.BALANCED
+    balanced = request.order == Order.BALANCED
     counts = (sql["running_by_fair_key"](),) if balanced else ()
-    _, rows, *rest = yield Send((promote, _read(request, min(few, reach), now, sql), *counts))
+    _, rows, *rest = yield Send(
+        (promote, _read(request, min(few, reach), now, turns, sql), *counts)
+    )
     running = dict(map(tuple, rest[0])) if rest else {}
     choice = choose(request, limit, rows, running, few)
     if choice.cut and few < reach:
-        (rows,) = yield Send((_read(request, reach, now, sql),))
+        (rows,) = yield Send((_read(request, reach, now, turns, sql),))
         choice = choose(request, limit, rows, running, reach)
+    if balanced:
+        turns.learn(rows)
     query = sql["take_chosen"](
         now=moment(now),
         ids=to_json(choice.ids),
@@ -83,7 +118,12 @@ def take_steps(
     return sorted(taken, key=lambda row: place.get(row[JOB], 0)), choice
 
 
-def _read(request: LeaseRequest, reach: int, now: datetime | None, sql: Catalogue) -> Query:
+def _read(
+    request: LeaseRequest, reach: int, now: datetime | None, turns: KeyTurns, sql: Catalogue
+) -> Query:
+    own = {}
+    if request.order == Order.BALANCED:
+        own = {"from": turns.start, "keys": max(request.limit, _KEYS), "best": request.limit + 1}
     return sql[_READ[request.order]](
         now=moment(now),
         worker=request.worker,
@@ -92,6 +132,7 @@ def _read(request: LeaseRequest, reach: int, now: datetime | None, sql: Catalogu
         rooms=to_json(request.queue_rooms),
         declined=to_json(request.declined),
         reach=reach,
+        **own,
     )
 
 
@@ -202,8 +243,8 @@ def _kind(one: Candidate, order: Order) -> tuple[Any, ...]:
 def _lists(rows: Iterable[Row], order: Order) -> dict[tuple[Any, ...], list[Candidate]]:
     """Candidates by lane and fair key, the best last."""
     lists: dict[tuple[Any, ...], list[Candidate]] = {}
-    for row in rows:
-        one = Candidate(*row)
+    # The best of all keys may be among those of their own key, too.
+    for one in {row[0]: Candidate(*row[:_WIDTH]) for row in rows}.values():
         lists.setdefault(_kind(one, order), []).append(one)
     for each in lists.values():
         each.sort(key=lambda one: _rank(one, order, {}), reverse=True)

@@ -8,47 +8,55 @@ request as materialized (
         :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
         :queues::text = '[]' as everywhere,
         (
-            select max(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
-        ) as last_task
+            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
+        ) as first_task,
+        (
+            select max(q.queue collate "C")
+            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
+        ) as last_queue
 ),
-lanes (queue, task) as (
+lanes (task, queue) as (
     (
-        select j.queue, j.task
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready'
-        order by j.queue, j.task
+        where j.state = 'ready' and j.task >= (select r.first_task from request r)
+        order by j.task, j.queue
         limit 1
     )
     union all
     -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
     -- next can be. Between a text and itself with chr(1) there is no text.
-    select next.queue, next.task
+    select next.task, next.queue
     from lanes l
     cross join request r
     cross join lateral (
-        select j.queue, j.task
+        select
+            not r.tasks ? l.task
+            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
+    ) as here
+    cross join lateral (
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready' and (j.queue, j.task) >= (
+        where j.state = 'ready' and (j.task, j.queue) >= (
             case
-                when not (r.everywhere or r.queues ? l.queue) then (
-                    select min(q.queue collate "C")
-                    from jsonb_array_elements_text(r.queues) as q (queue)
-                    where q.queue collate "C" > l.queue
-                )
-                when l.task > r.last_task then l.queue || chr(1)
-                else l.queue
-            end,
-            case
-                when not (r.everywhere or r.queues ? l.queue) or l.task > r.last_task then ''
-                when r.tasks ? l.task then l.task || chr(1)
-                else (
+                when here.task_over then (
                     select min(t.task collate "C")
                     from jsonb_object_keys(r.tasks) as t (task)
                     where t.task collate "C" > l.task
                 )
+                else l.task
+            end,
+            case
+                when here.task_over then ''
+                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
+                else (
+                    select min(q.queue collate "C")
+                    from jsonb_array_elements_text(r.queues) as q (queue)
+                    where q.queue collate "C" > l.queue
+                )
             end
         )
-        order by j.queue, j.task
+        order by j.task, j.queue
         limit 1
     ) as next
 ),
@@ -91,39 +99,78 @@ cross join lateral (
 ) as c
 
 -- name: ready_by_turn
--- The best ready jobs of each fair key in each lane that may be leased from, by priority and age,
--- without locks. The keys are stepped to, so this costs a look for each and reads no backlog.
+-- The best ready jobs of fair keys in each lane that may be leased from, by priority and age, without
+-- locks. The keys are stepped to, so this costs a look for each and reads no backlog.
+--
+-- A bounded number of keys is looked at, from the one of "from" on and then from the first. Of a lane
+-- with more keys the best jobs of all come along, so that no key waits for its turn while the best do.
+-- The last two columns are the place of the key, 0 for these, and how many keys were looked at at most.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
-lanes (fair, queue, task) as (
+request as materialized (
+    select
+        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
+        :queues::text = '[]' as everywhere,
+        (
+            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
+        ) as first_task,
+        (
+            select max(q.queue collate "C")
+            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
+        ) as last_queue
+),
+lanes (task, queue) as (
     (
-        select coalesce(j.fair_key, ''), j.queue, j.task
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready'
-        order by coalesce(j.fair_key, ''), j.queue, j.task
+        where j.state = 'ready' and j.task >= (select r.first_task from request r)
+        order by j.task, j.queue
         limit 1
     )
     union all
-    select next.fair, next.queue, next.task
+    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
+    -- next can be. Between a text and itself with chr(1) there is no text.
+    select next.task, next.queue
     from lanes l
+    cross join request r
     cross join lateral (
-        select coalesce(j.fair_key, '') as fair, j.queue, j.task
+        select
+            not r.tasks ? l.task
+            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
+    ) as here
+    cross join lateral (
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready'
-            and (coalesce(j.fair_key, ''), j.queue, j.task) > (l.fair, l.queue, l.task)
-        order by coalesce(j.fair_key, ''), j.queue, j.task
+        where j.state = 'ready' and (j.task, j.queue) >= (
+            case
+                when here.task_over then (
+                    select min(t.task collate "C")
+                    from jsonb_object_keys(r.tasks) as t (task)
+                    where t.task collate "C" > l.task
+                )
+                else l.task
+            end,
+            case
+                when here.task_over then ''
+                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
+                else (
+                    select min(q.queue collate "C")
+                    from jsonb_array_elements_text(r.queues) as q (queue)
+                    where q.queue collate "C" > l.queue
+                )
+            end
+        )
+        order by j.task, j.queue
         limit 1
     ) as next
 ),
 open_lanes as materialized (
-    select l.fair, l.queue, l.task
+    select l.queue, l.task
     from lanes l
-    where (:tasks::text::jsonb ->> l.task)::int > 0
-        and (
-            :queues::text::jsonb = '[]'
-            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
-        )
+    cross join request r
+    where (r.tasks ->> l.task)::int > 0
+        and (r.everywhere or r.queues ? l.queue)
         and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
         and exists (
             select from offpath.worker w
@@ -133,18 +180,70 @@ open_lanes as materialized (
             select from offpath.queue_pause p
             where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
         )
+),
+keys (queue, task, fair, wrapped, nth, most) as (
+    select l.queue, l.task, first.fair, first.wrapped, 1, greatest(:keys::int / of.lanes, 8)
+    from open_lanes l
+    cross join (select count(*)::int as lanes from open_lanes) as of
+    cross join lateral (
+        (
+            select coalesce(j.fair_key, '') as fair, false as wrapped
+            from offpath.job j
+            where j.state = 'ready' and j.task = l.task and j.queue = l.queue
+                and coalesce(j.fair_key, '') >= :from::text
+            order by coalesce(j.fair_key, '')
+            limit 1
+        )
+        union all
+        (
+            select coalesce(j.fair_key, ''), true
+            from offpath.job j
+            where j.state = 'ready' and j.task = l.task and j.queue = l.queue
+                and coalesce(j.fair_key, '') < :from::text
+            order by coalesce(j.fair_key, '')
+            limit 1
+        )
+        limit 1
+    ) as first
+    union all
+    select k.queue, k.task, next.fair, next.wrapped, k.nth + 1, k.most
+    from keys k
+    cross join lateral (
+        (
+            select coalesce(j.fair_key, '') as fair, k.wrapped
+            from offpath.job j
+            where j.state = 'ready' and j.task = k.task and j.queue = k.queue
+                and coalesce(j.fair_key, '') > k.fair
+                and (not k.wrapped or coalesce(j.fair_key, '') < :from::text)
+            order by coalesce(j.fair_key, '')
+            limit 1
+        )
+        union all
+        (
+            select coalesce(j.fair_key, ''), true
+            from offpath.job j
+            where j.state = 'ready' and j.task = k.task and j.queue = k.queue
+                and coalesce(j.fair_key, '') < :from::text
+                and not k.wrapped
+            order by coalesce(j.fair_key, '')
+            limit 1
+        )
+        limit 1
+    ) as next
+    where k.nth < k.most
 )
 select
     c.id::text, c.queue, c.task, c.fair, c.priority,
     offpath.micros(c.run_at),
-    offpath.micros(c.enqueued_at)
-from open_lanes l
+    offpath.micros(c.enqueued_at),
+    k.nth, k.most
+from keys k
 cross join lateral (
     select
-        j.id, j.queue, j.task, coalesce(j.fair_key, '') as fair, j.priority, j.run_at, j.enqueued_at
+        j.id, j.queue, j.task, k.fair, j.priority, j.run_at, j.enqueued_at
     from offpath.job j
-    where j.state = 'ready' and coalesce(j.fair_key, '') = l.fair and j.queue = l.queue
-        and j.task = l.task
+    where j.state = 'ready' and j.task = k.task and j.queue = k.queue
+        and coalesce(j.fair_key, '') = k.fair
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
@@ -157,6 +256,31 @@ cross join lateral (
     order by j.priority desc, j.enqueued_at, j.id
     limit :reach::int
 ) as c
+union all
+select
+    c.id::text, c.queue, c.task, c.fair, c.priority,
+    offpath.micros(c.run_at),
+    offpath.micros(c.enqueued_at),
+    0, k.most
+from keys k
+cross join lateral (
+    select
+        j.id, j.queue, j.task, coalesce(j.fair_key, '') as fair, j.priority, j.run_at, j.enqueued_at
+    from offpath.job j
+    where j.state = 'ready' and j.queue = k.queue and j.task = k.task
+        and j.suspected is null
+        and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
+        and (
+            j.unique_key is null
+            or offpath.run_key(
+                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                (select clock.now from clock)
+            ) is not null
+        )
+    order by j.priority desc, j.run_at, j.id
+    limit :best::int
+) as c
+where k.nth = k.most
 
 -- name: ready_by_age
 -- The oldest ready jobs of each lane that may be leased from, without locks. Each priority of each
@@ -164,34 +288,69 @@ cross join lateral (
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
-lanes (fair, queue, task) as (
+request as materialized (
+    select
+        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
+        :queues::text = '[]' as everywhere,
+        (
+            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
+        ) as first_task,
+        (
+            select max(q.queue collate "C")
+            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
+        ) as last_queue
+),
+lanes (task, queue) as (
     (
-        select coalesce(j.fair_key, ''), j.queue, j.task
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready'
-        order by coalesce(j.fair_key, ''), j.queue, j.task
+        where j.state = 'ready' and j.task >= (select r.first_task from request r)
+        order by j.task, j.queue
         limit 1
     )
     union all
-    select next.fair, next.queue, next.task
+    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
+    -- next can be. Between a text and itself with chr(1) there is no text.
+    select next.task, next.queue
     from lanes l
+    cross join request r
     cross join lateral (
-        select coalesce(j.fair_key, '') as fair, j.queue, j.task
+        select
+            not r.tasks ? l.task
+            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
+    ) as here
+    cross join lateral (
+        select j.task, j.queue
         from offpath.job j
-        where j.state = 'ready'
-            and (coalesce(j.fair_key, ''), j.queue, j.task) > (l.fair, l.queue, l.task)
-        order by coalesce(j.fair_key, ''), j.queue, j.task
+        where j.state = 'ready' and (j.task, j.queue) >= (
+            case
+                when here.task_over then (
+                    select min(t.task collate "C")
+                    from jsonb_object_keys(r.tasks) as t (task)
+                    where t.task collate "C" > l.task
+                )
+                else l.task
+            end,
+            case
+                when here.task_over then ''
+                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
+                else (
+                    select min(q.queue collate "C")
+                    from jsonb_array_elements_text(r.queues) as q (queue)
+                    where q.queue collate "C" > l.queue
+                )
+            end
+        )
+        order by j.task, j.queue
         limit 1
     ) as next
 ),
 open_lanes as materialized (
-    select l.fair, l.queue, l.task
+    select l.queue, l.task
     from lanes l
-    where (:tasks::text::jsonb ->> l.task)::int > 0
-        and (
-            :queues::text::jsonb = '[]'
-            or l.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
-        )
+    cross join request r
+    where (r.tasks ->> l.task)::int > 0
+        and (r.everywhere or r.queues ? l.queue)
         and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
         and exists (
             select from offpath.worker w
@@ -202,14 +361,36 @@ open_lanes as materialized (
             where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
         )
 ),
-steps (fair, queue, task, priority) as (
-    select l.fair, l.queue, l.task, first.priority
+keys (queue, task, fair) as (
+    select l.queue, l.task, first.fair
     from open_lanes l
+    cross join lateral (
+        select coalesce(j.fair_key, '') as fair
+        from offpath.job j
+        where j.state = 'ready' and j.task = l.task and j.queue = l.queue
+        order by coalesce(j.fair_key, '')
+        limit 1
+    ) as first
+    union all
+    select k.queue, k.task, next.fair
+    from keys k
+    cross join lateral (
+        select coalesce(j.fair_key, '') as fair
+        from offpath.job j
+        where j.state = 'ready' and j.task = k.task and j.queue = k.queue
+            and coalesce(j.fair_key, '') > k.fair
+        order by coalesce(j.fair_key, '')
+        limit 1
+    ) as next
+),
+steps (fair, queue, task, priority) as (
+    select k.fair, k.queue, k.task, first.priority
+    from keys k
     cross join lateral (
         select j.priority
         from offpath.job j
-        where j.state = 'ready' and coalesce(j.fair_key, '') = l.fair and j.queue = l.queue
-            and j.task = l.task
+        where j.state = 'ready' and j.task = k.task and j.queue = k.queue
+            and coalesce(j.fair_key, '') = k.fair
         order by j.priority desc
         limit 1
     ) as first
@@ -219,8 +400,8 @@ steps (fair, queue, task, priority) as (
     cross join lateral (
         select j.priority
         from offpath.job j
-        where j.state = 'ready' and coalesce(j.fair_key, '') = s.fair and j.queue = s.queue
-            and j.task = s.task and j.priority < s.priority
+        where j.state = 'ready' and j.task = s.task and j.queue = s.queue
+            and coalesce(j.fair_key, '') = s.fair and j.priority < s.priority
         order by j.priority desc
         limit 1
     ) as next
@@ -233,8 +414,8 @@ from steps s
 cross join lateral (
     select j.id, j.queue, j.task, s.fair, j.priority, j.run_at, j.enqueued_at
     from offpath.job j
-    where j.state = 'ready' and coalesce(j.fair_key, '') = s.fair and j.queue = s.queue
-        and j.task = s.task and j.priority = s.priority
+    where j.state = 'ready' and j.task = s.task and j.queue = s.queue
+        and coalesce(j.fair_key, '') = s.fair and j.priority = s.priority
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
@@ -355,7 +536,7 @@ outlook as materialized (
 )
 select
     (extract(epoch from o.now) * 1000000)::bigint, 0,
-    offpath.micros(o.due_at),
+    offpath.micros(o.due_at), null,
     l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
     offpath.micros(l.run_at),
     offpath.micros(l.enqueued_at),

@@ -40,7 +40,7 @@ from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.flow import AdmissionTurns, FlowTables
 from offpath.store.postgres.group_commit import Joiner
 from offpath.store.postgres.isolation import settle_apart
-from offpath.store.postgres.lease import Reach, held_steps, lease_steps
+from offpath.store.postgres.lease import Leases, held_steps
 from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
 from offpath.store.postgres.listener import Listener, own_presence
@@ -130,7 +130,8 @@ class PostgresStore(
         self._migrate_on_open = migrate
         self._address = address
         self._renewals = RenewalConnections(address)
-        self._reach = Reach()
+        self._leases = Leases(looks_only=clock is not None)
+        self._hints.subscribe(self._leases.front.hear)
         self._alone_tries = AloneTries()
         self._care = Care()
         self._accounts = KnownAccounts()
@@ -334,10 +335,13 @@ class PostgresStore(
 
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
+        return await self._leases.lease(request, self._lease_once)
+
+    async def _lease_once(self, request: LeaseRequest) -> Leased:
         now = self._now()
         with self._telling() as announced:
             return await self._database.write(
-                lambda: lease_steps(request, now, self._reach, announced, sql=self._sql)
+                lambda: self._leases.steps(request, now, announced, sql=self._sql)
             )
 
     async def rescue(
