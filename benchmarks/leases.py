@@ -43,7 +43,7 @@ _COLUMNS = "id, state, task, queue, enqueued_at, run_at, input, fingerprint, opt
 class Rows(NamedTuple):
     """Rows to fill in, as expressions of SQL over ``n``, which counts from 1."""
 
-    count: int
+    number: int
     state: str = "ready"
     task: str = "'mine'"
     queue: str = "'default'"
@@ -164,7 +164,7 @@ async def _measured(case: str, backend: str, url: str) -> Measurement:
         ratio=costs[1] / costs[0],
         p50_ms=percentile(spent[0], 0.5) * 1e3,
         p99_ms=percentile(spent[0], 0.99) * 1e3,
-        note=f"{crowd.rows.count:,} rows beside; raw is the plain lease, p50 "
+        note=f"{crowd.rows.number:,} rows beside; raw is the plain lease, p50 "
         f"{percentile(spent[1], 0.5) * 1e3:.2f} ms",
     )
 
@@ -205,7 +205,7 @@ def _fill_sqlite(path: str, rows: Rows) -> None:
     )
     series = (
         f"with recursive sqlite_series (n) as ("
-        f"select 1 union all select n + 1 from sqlite_series where n < {rows.count}) "
+        f"select 1 union all select n + 1 from sqlite_series where n < {rows.number}) "
     )
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(series + text)
@@ -220,7 +220,7 @@ def _fill_postgres(url: str, rows: Rows) -> None:
         now="now()",
         later=f"now() + interval '{rows.ahead} seconds'",
         id_="gen_random_uuid()",
-        series=f"generate_series(1, {rows.count}) as n",
+        series=f"generate_series(1, {rows.number}) as n",
     )
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(text.encode())
