@@ -44,7 +44,7 @@ async def with_worker(opened: Opened) -> tuple[PostgresStore, Leases, Time]:
 async def silent(opened: Opened) -> PostgresStore:
     """A store whose notices do not arrive."""
     store = await opened()
-    store._announcer.announce = lambda hint: None  # type: ignore[method-assign]  # noqa: ARG005
+    store._announcer.announce = lambda hint: None  # type: ignore[method-assign]
     return store
 
 
