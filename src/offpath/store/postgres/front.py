@@ -141,7 +141,7 @@ class Front:
         One that gave less than wanted has come to the end of what is known.
         """
         for job, run_at in zip(jobs, places, strict=True):
-            wanted -= abs(run_at) != NEVER  # that is no time that a statement can be given
+            wanted -= abs(run_at) != NEVER  # a time that no statement can be given
             if (lane := (job.queue, job.task)) in self._lanes:
                 self._lanes[lane] = Mark(*lane, job.priority, run_at, job.id)
         if wanted > 0:
