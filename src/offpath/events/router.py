@@ -82,7 +82,7 @@ class RouterHost(Maker, Protocol):
 
     @property
     def travel(self) -> Travel:
-        """What goes along with an event."""
+        """The headers and the extensions of an event."""
         ...
 
     async def opened_store(self) -> Store:

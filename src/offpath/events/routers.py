@@ -60,7 +60,7 @@ class Routers:
         self._added = added
         self._new_holder = new_holder
         self.travel = travel or Travel()
-        """What goes along with an event."""
+        """The headers and the extensions of an event."""
         self._declared: dict[str, Router] = {}
         self.decode_payload: Callable[[str], Any] = decoder(codec)
         """A payload's value."""

@@ -21,7 +21,7 @@ class Meaning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """What a word of Celery's becomes."""
+    """The word of ours for a word of Celery's."""
 
     meaning: Meaning
     text: str
