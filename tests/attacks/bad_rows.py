@@ -64,7 +64,7 @@ def write_bad_rows(backend: Backend, table: str, template: str, first: int = 1) 
     itself refuses cannot be in anybody's way. Returns how many rows were taken;
     their keys are numbered from ``first``.
     """
-    return _taken(backend, _statements(backend, table, template, first))
+    return taken(backend, _statements(backend, table, template, first))
 
 
 def write_random_rows(
@@ -74,7 +74,7 @@ def write_random_rows(
 
     As :func:`write_bad_rows`; several wrong values meet in one row.
     """
-    types = _types(backend, table)
+    types = columns_of(backend, table)
     keys = _key_columns(backend, table, types)
     free = [name for name in types if name not in keys] or list(types)
     statements = []
@@ -82,7 +82,7 @@ def write_random_rows(
         columns = chance.sample(free, min(len(free), chance.randint(1, 4)))
         values = {name: _random(backend.name, types[name], chance) for name in columns}
         statements.append(_insert(backend, table, template, types, keys, values, number))
-    return _taken(backend, statements)
+    return taken(backend, statements)
 
 
 def _random(backend: str, kind: str, chance: random.Random) -> str:
@@ -143,11 +143,12 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _taken(backend: Backend, statements: Iterable[str]) -> int:
+def taken(backend: Backend, statements: Iterable[str]) -> int:
     """Run each by itself, the rules out of force; returns how many the database took."""
-    taken = 0
+    count = 0
     with backend.transaction() as connection:
-        for statement in (*_LIFTED[backend.name], *statements):
+        connection.execute(_LIFTED[backend.name])
+        for statement in statements:
             connection.execute("savepoint one")
             try:
                 connection.execute(statement)
@@ -155,14 +156,14 @@ def _taken(backend: Backend, statements: Iterable[str]) -> int:
                 connection.execute("rollback to one")
             else:
                 connection.execute("release one")
-                taken += 1
+                count += 1
         connection.commit()
-    return taken
+    return count
 
 
 _LIFTED: Final = {
-    "sqlite": (),
-    "postgres": ("set local session_replication_role = replica",),
+    "sqlite": "pragma ignore_check_constraints = on",
+    "postgres": "set local session_replication_role = replica",
 }
 
 
@@ -219,7 +220,7 @@ def _ruled(backend: Backend, tables: Sequence[str]) -> list[str]:
 
 
 def _statements(backend: Backend, table: str, template: str, first: int) -> Iterator[str]:
-    types = _types(backend, table)
+    types = columns_of(backend, table)
     keys = _key_columns(backend, table, types)
     number = first
     for column, kind in types.items():
@@ -228,7 +229,8 @@ def _statements(backend: Backend, table: str, template: str, first: int) -> Iter
             yield _insert(backend, table, template, types, keys, {column: value}, number)
 
 
-def _types(backend: Backend, table: str) -> dict[str, str]:
+def columns_of(backend: Backend, table: str) -> dict[str, str]:
+    """The columns of a table that are written, each with its type."""
     return dict(backend.execute(_COLUMNS[backend.name].format(table=table)))
 
 

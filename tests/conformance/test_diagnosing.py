@@ -13,6 +13,7 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Finding, Level, Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import fresh_id, join, new_job, take
+from tests.conformance.workflow_builders import gate_on, hold
 
 # Each says what is done to the only job, with the constraints out of the way.
 DAMAGE = {
@@ -61,10 +62,11 @@ def damage(backend: Backend, statement: str) -> None:
         return
     constraints = backend.execute(
         "select conname from pg_constraint where conrelid in "
-        "('offpath.job'::regclass, 'offpath.job_group'::regclass) and contype = 'c'"
+        "('offpath.job'::regclass, 'offpath.job_group'::regclass, 'offpath.job_gate'::regclass)"
+        " and contype = 'c'"
     )
     for (name,) in constraints:
-        for table in ("job", "job_group"):
+        for table in ("job", "job_group", "job_gate"):
             backend.execute(f"alter table offpath.{table} drop constraint if exists {name}")
     backend.execute(statement)
 
@@ -78,6 +80,28 @@ async def test_an_impossible_row_is_named(plain: Store, empty_backend: Backend, 
     rows = named(await plain.diagnose(), "rows")
     assert rows.level is Level.PROBLEM
     assert f"{job.id} ({fault})" in rows.message
+
+
+@pytest.mark.parametrize("column", ["state", "counting"])
+async def test_a_gate_that_nobody_knows_how_to_judge_is_named(
+    plain: Store, empty_backend: Backend, column: str
+) -> None:
+    gate = gate_on(fresh_id(), timeout=60)
+    await hold(plain, gate)
+    assert named(await plain.diagnose(), "rows").level is Level.FINE
+    table = "offpath_job_gate" if empty_backend.name == "sqlite" else "offpath.job_gate"
+    damage(empty_backend, f"update {table} set {column} = 'foreign'")
+    rows = named(await plain.diagnose(), "rows")
+    assert rows.level is Level.PROBLEM
+    assert f"gate {gate.id} (unknown state, or way of counting)" in rows.message
+
+
+async def test_a_group_of_no_known_policy_is_named(plain: Store, empty_backend: Backend) -> None:
+    root = new_job()
+    await plain.commit(Effects(jobs=(root, new_job(group_id=root.id, parent=root.id))))
+    table = "offpath_group" if empty_backend.name == "sqlite" else "offpath.job_group"
+    damage(empty_backend, f"update {table} set policy = 'foreign'")
+    assert f"group {root.id} (unknown policy)" in named(await plain.diagnose(), "rows").message
 
 
 async def test_a_group_that_counts_wrong_is_named(plain: Store, empty_backend: Backend) -> None:

@@ -74,6 +74,10 @@ class GateRecord(Struct, frozen=True, kw_only=True):
     failed: int
     deadline: datetime | None = None
     """The time when it gives up; None: it waits as long as the jobs that it watches."""
+    unreadable: str | None = None
+    """The columns of its row that cannot be read, with their content; the fields have neutral
+    values instead.
+    """
 
 
 def verdict(*, need: int, of: Counting, total: int, succeeded: int, failed: int) -> GateState:

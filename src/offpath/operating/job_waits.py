@@ -112,6 +112,8 @@ def _gate_text(gate: GateRecord, waiting: list[str], failed: list[str]) -> str:
         f"gate {gate.id}: {gate.need} of {len(gate.on)} jobs {what}; {gate.succeeded} succeeded, "
         f"{gate.failed} failed{_named(failed)}, {len(waiting)} open"
     )
+    if gate.unreadable:
+        text += f"; its row cannot be read: {gate.unreadable}"
     if gate.deadline is not None:
         text += f", until {when(gate.deadline)}"
     return f"{text}: {_listed(waiting)}" if waiting else text

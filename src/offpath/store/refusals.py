@@ -55,6 +55,22 @@ def not_held(job: str) -> LeaseLost:
     return LeaseLost(f"job {job} is not held by this worker any more: stop working on it")
 
 
+def unknown_gate(gate: str, state: str) -> StoreRejected:
+    """The error for a gate whose state somebody wrote by hand, and nobody knows."""
+    return StoreRejected(
+        f"gate {gate} has the state {state[:60]!r}, which this version does not know, so no job "
+        "can wait at it: set the row's state to one of open, fired, unsatisfiable and timed_out"
+    )
+
+
+def unknown_state(job: str, state: str) -> StoreRejected:
+    """The error for a job that has what is asked for, in a state that somebody wrote by hand."""
+    return StoreRejected(
+        f"job {job} has this key, in the state {state[:60]!r}, which this version does not know: "
+        "mend its row, or `offpath jobs discard` it"
+    )
+
+
 def no_uuid(kind: str, text: str) -> StoreRejected:
     """The error for an id that a database cannot keep as one."""
     return StoreRejected(f"a {kind}'s id must be a UUID, not {text[:60]!r}")

@@ -12,7 +12,7 @@ MANY_DEAD: Final = 10_000
 """Fewer dead rows need no warning: a busy fleet makes as many in a second."""
 MOST: Final = 10_000
 """Rows that each of the checks of rows looks at: a busy store is not to notice."""
-ODD: Final = "jobs that should not be possible; mend or delete these"
+ODD: Final = "rows that should not be possible (jobs, gates, groups); mend or delete these"
 BEHIND: Final = (
     "counters give what is there already; set each to where its rows go, with setval, while "
     "nothing writes"
@@ -30,7 +30,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
             sql["dead_rows"](),
             sql["torn_groups"](most=MOST),
             sql["unheld"](),
-            sql["odd_jobs"](most=MOST),
+            sql["odd_rows"](most=MOST),
             sql["ledger_odd"](most=MOST),
             sql["counters_behind"](),
         ),

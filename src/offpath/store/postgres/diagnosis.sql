@@ -116,7 +116,7 @@ where j.state = 'running'
     and not exists (select from offpath.worker as w where w.id = j.worker)
 limit 10
 
--- name: odd_jobs
+-- name: odd_rows
 -- Jobs of which one field contradicts another, or does not read: the constraints forbid most of
 -- them, but a restored or mended table may have lost those. Looked for among the newest.
 with recent as (
@@ -149,7 +149,22 @@ judged as (
     end as fault
     from recent
 )
-select id::text, fault from judged where fault is not null limit 10
+(select id::text, fault from judged where fault is not null limit 10)
+union all
+(
+    select 'gate ' || g.id::text, 'unknown state, or way of counting'
+    from (select * from offpath.job_gate order by id desc limit :most::bigint) as g
+    where g.state not in ('open', 'fired', 'unsatisfiable', 'timed_out')
+        or g.counting not in ('succeeded', 'settled')
+    limit 10
+)
+union all
+(
+    select 'group ' || g.id, 'unknown policy'
+    from (select * from offpath.job_group order by id desc limit :most::bigint) as g
+    where g.policy not in ('settle_all', 'fail_fast')
+    limit 10
+)
 
 -- name: ledger_odd
 -- Of the newest postings and the accounts that they moved, what no check would have let pass: the

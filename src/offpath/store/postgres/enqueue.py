@@ -21,13 +21,15 @@ from offpath.store.postgres.steps import (
     chunks,
     from_micros,
     ids_json,
+    is_state,
     job_id,
     moment,
     public,
+    readable_time,
     to_json,
 )
 from offpath.store.programs.dialect import Queries
-from offpath.store.refusals import id_taken, no_uuid
+from offpath.store.refusals import id_taken, no_uuid, unknown_state
 from offpath.store.sql import Catalogue, Query, Row
 
 _CHUNK: Final = 2000
@@ -155,7 +157,9 @@ class _Holder:
     def of(cls, row: Row) -> tuple[str, _Holder]:
         """The key and who has it, from a row of ``holders``."""
         key, holder, fingerprint, state, run_at, over = row
-        return key, cls(holder, fingerprint, public(state), from_micros(run_at), bool(over))
+        if not is_state(state):
+            raise unknown_state(holder, state)
+        return key, cls(holder, fingerprint, public(state), readable_time(run_at), bool(over))
 
     @property
     def waiting(self) -> bool:
@@ -380,7 +384,7 @@ def _wants_lock(batch: _EnqueueBatch) -> bool:
 
 
 def _answer_repeats(batch: _EnqueueBatch, rows: Iterable[Row]) -> None:
-    known = {job: (fingerprint, from_micros(run_at)) for job, fingerprint, run_at in rows}
+    known = {job: (fingerprint, readable_time(run_at)) for job, fingerprint, run_at in rows}
     left = []
     for at in batch.left:
         job, there = batch.jobs[at], known.get(batch.ids[at])

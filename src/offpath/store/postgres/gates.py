@@ -8,17 +8,20 @@ on nothing is waited for but groups: jobs and further gates that somebody else h
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, Final
 
-from offpath.errors import GateError, StoreBusy
+from offpath.errors import GateError, StoreBusy, StoreError
 from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.job import Enqueued, JobState, NewJob
 from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
 from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Queries
+from offpath.store.programs.gates import decided as decided_by
+from offpath.store.programs.gates import state_of
 from offpath.store.refusals import no_gate, nothing_to_watch
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.sql import Catalogue, Query
 
 COUNTED: Final = 2
 """The column ``watched`` of a job whose end is counted where it is watched, or is just being so."""
@@ -87,7 +90,7 @@ def count_ends(
     if not ended:
         return []
     rows = yield _count("count_gates", ended, sql)
-    return (yield from follow(_decided(rows), keep, now, sql=sql))
+    return (yield from follow(dict(decided_by(rows)), keep, now, sql=sql))
 
 
 def count_left_ends(
@@ -212,21 +215,26 @@ def _join(
         for job in jobs
         if job.gate and _named(job.id) in made and (gate := _named(job.gate)) not in fresh
     }
-    states: dict[str, GateState] = {}
+    rows: dict[str, str] = {}
     if joining or ended:
         query = sql["lock_gates"](ids=ids_json(joining.values()), watching=ids_json(ended))
-        states = {gate: GateState(state) for gate, state in (yield query)}
+        rows = dict(map(tuple, (yield query)))
     if not joining:
         return {}
-    if not states.keys() >= set(joining.values()):
+    try:
+        states = _states(set(joining.values()), rows)
+    except StoreError:
         yield sql["withdraw"](ids=ids_json(made))
-        raise StoreBusy("a gate went away in this moment: nothing was written, try again")
+        raise
     yield sql["wait_at_gates"](ids=ids_json(joining))
-    return {
-        gate: states[gate]
-        for gate in sorted(set(joining.values()))
-        if states[gate] is not GateState.OPEN
-    }
+    return {gate: state for gate, state in sorted(states.items()) if state is not GateState.OPEN}
+
+
+def _states(joined: AbstractSet[str], rows: Mapping[str, str]) -> dict[str, GateState]:
+    """The states of gates that jobs join: of these alone, whatever else was locked with them."""
+    if not rows.keys() >= joined:
+        raise StoreBusy("a gate went away in this moment: nothing was written, try again")
+    return {gate: state_of(gate, rows[gate]) for gate in joined}
 
 
 def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Queries[dict[str, GateState]]:
@@ -235,24 +243,13 @@ def _count_now(ended: Mapping[str, bool], sql: Catalogue) -> Queries[dict[str, G
     rows = yield _count("count_gates_now", ended, sql)
     # Not where a gate was skipped: an ended job without the mark is counted by the next expiry.
     yield sql["note_counted"](ids=ids_json(ended))
-    return _decided(rows)
+    return dict(decided_by(rows))
 
 
 def _count(name: str, ended: Mapping[str, bool], sql: Catalogue) -> Query:
     succeeded = sorted(job for job, well in ended.items() if well)
     failed = sorted(job for job, well in ended.items() if not well)
     return sql[name](succeeded=to_json(succeeded), failed=to_json(failed))
-
-
-def _decided(rows: Iterable[Row]) -> dict[str, GateState]:
-    decided: dict[str, GateState] = {}
-    for gate, need, counting, total, succeeded, failed in rows:
-        state = verdict(
-            need=need, of=Counting(counting), total=total, succeeded=succeeded, failed=failed
-        )
-        if state is not GateState.OPEN:
-            decided[gate] = state
-    return decided
 
 
 def _named(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,8 +16,9 @@ from offpath.model.action import (
     NewAction,
 )
 from offpath.store.programs.answers import ActionRow
-from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, one
-from offpath.store.programs.instants import instant
+from offpath.store.programs.dialect import Dialect, Send, Steps, one
+from offpath.store.programs.instants import readable
+from offpath.store.unreadable import Shape
 
 
 def put(d: Dialect, action: NewAction) -> Steps[ActionRecord]:
@@ -28,7 +29,7 @@ def put(d: Dialect, action: NewAction) -> Steps[ActionRecord]:
     batch = d.batch([action])
     added = d.sql["add_action"](batch=batch, lease=d.span(action.lease), now=d.now)
     _, rows = yield Send((added, d.sql["action"](id=action.id)), last=True)
-    return _records(rows)[0]
+    return _RECORDS.one(rows[0])
 
 
 def step(d: Dialect, progress: ActionProgress) -> Steps[ActionRecord | None]:
@@ -45,7 +46,7 @@ def step(d: Dialect, progress: ActionProgress) -> Steps[ActionRecord | None]:
         lease=d.span(progress.lease),
         now=d.now,
     )
-    return next(iter(_records((yield from one(query)))), None)
+    return next(iter(_RECORDS.all((yield from one(query)))), None)
 
 
 def take(
@@ -55,7 +56,7 @@ def take(
     query = d.sql["take_action"](
         holder=holder, verbs=d.batch(list(verbs)), lease=d.span(lease), now=d.now
     )
-    return next(iter(_records((yield from one(query)))), None)
+    return next(iter(_RECORDS.all((yield from one(query)))), None)
 
 
 def stop(d: Dialect, action: str) -> Steps[bool]:
@@ -75,7 +76,7 @@ def listed(
         after=after,
         limit=max(limit, 0),
     )
-    return _records((yield from one(query)))
+    return _RECORDS.all((yield from one(query)))
 
 
 def prune(d: Dialect, *, before: datetime, limit: int) -> Steps[int]:
@@ -88,20 +89,23 @@ def _any(d: Dialect, values: Sequence[str]) -> str | None:
     return d.batch(list(values)) if values else None
 
 
-def _records(rows: Rows) -> list[ActionRecord]:
-    return [_record(ActionRow._make(row)) for row in rows]
-
-
 def _record(row: ActionRow) -> ActionRecord:
     told: dict[str, Any] = row._asdict()
     return ActionRecord(
         **{
             **told,
-            "at": instant(row.at),
+            "at": readable(row.at),
             "state": ActionState(row.state),
             "reasons": msgspec.json.decode(row.reasons, type=dict[str, int]),
             "resumed": bool(row.resumed),
-            "held_until": instant(row.held_until),
-            "finished_at": instant(row.finished_at),
+            "held_until": readable(row.held_until),
+            "finished_at": readable(row.finished_at),
         }
     )
+
+
+_RECORDS: Final = Shape.of(
+    ActionRow("", 0, "", "", "", "", "", "", "failed", None, 0, 0, "{}", None, 0, "", 0, None),
+    _record,
+    lambda action, _: action,
+)

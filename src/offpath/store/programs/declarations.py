@@ -9,7 +9,7 @@ import msgspec
 from offpath.model.declaration import KEEP, LIVE, Declaration
 from offpath.store.programs.answers import DeclarationRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, one
-from offpath.store.programs.instants import instant
+from offpath.store.programs.instants import readable
 
 
 class _Declared(msgspec.Struct):
@@ -46,6 +46,6 @@ def _record(row: DeclarationRow) -> Declaration:
     return Declaration(
         name=row.name,
         fingerprint=row.fingerprint,
-        first_seen=instant(row.first_seen),
-        last_seen=instant(row.last_seen),
+        first_seen=readable(row.first_seen),
+        last_seen=readable(row.last_seen),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from offpath.model.group import GroupPolicy, GroupRecord
 from offpath.store.programs.answers import GroupRow
 from offpath.store.programs.dialect import Dialect, Steps, one
+from offpath.store.unreadable import Shape
 
 
 def listed(d: Dialect, ids: Sequence[str]) -> Steps[list[GroupRecord]]:
@@ -14,7 +16,7 @@ def listed(d: Dialect, ids: Sequence[str]) -> Steps[list[GroupRecord]]:
     if not ids:
         return []
     rows = yield from one(d.sql["groups"](ids=d.batch(list(ids))))
-    return [_record(GroupRow(*row)) for row in rows]
+    return _RECORDS.all(rows)
 
 
 def _record(row: GroupRow) -> GroupRecord:
@@ -27,3 +29,8 @@ def _record(row: GroupRow) -> GroupRecord:
         final=bool(row.final),
         result=row.value,
     )
+
+
+_RECORDS: Final = Shape.of(
+    GroupRow("", 0, 0, "settle_all", 0, 0, None), _record, lambda group, _: group
+)

@@ -11,7 +11,7 @@ from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
 from offpath.store.programs.answers import FindingRow
 from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, one
-from offpath.store.programs.instants import instant, readable
+from offpath.store.programs.instants import readable
 
 
 def deaths(
@@ -81,8 +81,8 @@ def _record(row: FindingRow) -> FindingRecord:
         id=row.id,
         name=row.name,
         text=row.text,
-        since=instant(row.since),
-        seen_at=instant(row.seen_at),
-        accepted_at=instant(row.accepted_at),
+        since=readable(row.since),
+        seen_at=readable(row.seen_at),
+        accepted_at=readable(row.accepted_at),
         reason=row.reason,
     )

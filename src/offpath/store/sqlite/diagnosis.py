@@ -20,7 +20,7 @@ BIG_LOG: Final = 256 * 2**20
 """Bytes: a log of this size is not being folded back into the file."""
 MOST: Final = 10_000
 """Rows that each of the checks of rows looks at: a busy store is not to notice."""
-ODD: Final = "jobs that should not be possible; mend or delete these"
+ODD: Final = "rows that should not be possible (jobs, gates, groups); mend or delete these"
 BEHIND: Final = (
     "counters give what is there already; set seq in sqlite_sequence to where they went, while "
     "nothing writes"
@@ -40,7 +40,7 @@ def diagnose(session: Session, path: Path) -> list[Finding]:
         _log_size(path),
         _rows("groups", session.run(SQL["torn_groups"](most=MOST)), "a wrong count of open jobs"),
         _rows("holders", session.run(SQL["unheld"]()), "no registered worker; they are rescued"),
-        _rows("rows", session.run(SQL["odd_jobs"](most=MOST)), ODD, Level.PROBLEM),
+        _rows("rows", session.run(SQL["odd_rows"](most=MOST)), ODD, Level.PROBLEM),
         _rows("ledger", session.run(SQL["ledger_odd"](most=MOST)), TORN, Level.PROBLEM),
         _rows("counters", session.run(SQL["counters_behind"]()), BEHIND, Level.PROBLEM),
     ]

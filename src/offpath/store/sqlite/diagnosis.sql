@@ -25,7 +25,7 @@ where j.state = 'running'
     and not exists (select 1 from offpath_worker as w where w.id = j.worker and w.gone_at is null)
 limit 10
 
--- name: odd_jobs
+-- name: odd_rows
 -- Jobs of which one field contradicts another, or does not read: the constraints forbid most of
 -- them, but not every program honours those. Looked for among the newest.
 with recent as (
@@ -58,7 +58,23 @@ judged as (
     end as fault
     from recent
 )
-select id, fault from judged where fault is not null limit 10
+select * from (select id, fault from judged where fault is not null limit 10)
+union all
+select * from (
+    select 'gate ' || id, 'unknown state, or way of counting'
+    from (select * from offpath_job_gate order by id desc limit :most)
+    where
+        state not in ('open', 'fired', 'unsatisfiable', 'timed_out')
+        or counting not in ('succeeded', 'settled')
+    limit 10
+)
+union all
+select * from (
+    select 'group ' || id, 'unknown policy'
+    from (select * from offpath_group order by id desc limit :most)
+    where policy not in ('settle_all', 'fail_fast')
+    limit 10
+)
 
 -- name: journal_now
 -- How the file is journalled; everything here relies on the write-ahead log.

@@ -20,8 +20,8 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.held import held
 from offpath.store.programs.dialect import Queries
-from offpath.store.programs.instants import instant, micros
-from offpath.store.refusals import id_taken, refuse_contributions
+from offpath.store.programs.instants import instant, micros, readable
+from offpath.store.refusals import id_taken, refuse_contributions, unknown_state
 from offpath.store.sql import Row
 from offpath.store.sqlite import gates
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups, count_steps
@@ -307,6 +307,8 @@ class _Plan:
             taken = holder._replace(fingerprint=job.fingerprint, run_at=row[RUN_AT])
             self._holders[unique.key] = taken
             return _joined(job, taken)
+        if holder.state not in OUTER:
+            raise unknown_state(holder.id, holder.state)
         raise held(unique.policy, unique.key, holder=holder.id, state=OUTER[holder.state])
 
 
@@ -314,11 +316,11 @@ _WAITING: Final = frozenset({"blocked", "scheduled", "ready"})
 
 
 def _joined(job: NewJob, holder: _KeyHolder) -> Enqueued:
-    return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=instant(holder.run_at))
+    return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=readable(holder.run_at))
 
 
 def _repeated(job: NewJob, known: Row) -> Enqueued:
     _, fingerprint, run_at = known
     if fingerprint != job.fingerprint:
         raise id_taken(job.id)
-    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=instant(run_at))
+    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=readable(run_at))

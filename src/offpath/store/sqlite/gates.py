@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from offpath.model.changes import ChangedJob
-from offpath.model.gate import Counting, GateState, NewGate, verdict
+from offpath.model.gate import GateState, NewGate
 from offpath.model.job import DeadReason, Enqueued, JobState, NewJob
 from offpath.store.programs.dialect import Queries
+from offpath.store.programs.gates import decided, state_of
 from offpath.store.programs.waits import given_up
 from offpath.store.refusals import no_gate, nothing_to_watch
 from offpath.store.sql import Row
@@ -118,7 +119,7 @@ class Following:
         if not counts:
             return []
         changes = [(gate, *numbers) for gate, numbers in sorted(counts.items())]
-        return _judged((yield SQL["count_gates"](batch=batch(changes))))
+        return decided((yield SQL["count_gates"](batch=batch(changes))))
 
     def decided(
         self, states: Sequence[tuple[str, GateState]]
@@ -200,7 +201,7 @@ class Following:
             if others:
                 yield SQL["watch_jobs"](ids=batch(list(others)))
         # Watched jobs may have ended before the gate was made, and will not tell of it again.
-        return _judged((yield SQL["recount_gates"](ids=batch(list(known.new)))))
+        return decided((yield SQL["recount_gates"](ids=batch(list(known.new)))))
 
 
 def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Queries[Known]:
@@ -210,7 +211,7 @@ def known_steps(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Q
         return NO_GATES
     ids = dict.fromkeys([*named, *(gate.id for gate in gates)])
     rows = yield SQL["known_gates"](ids=batch(list(ids)))
-    states = {gate: GateState(state) for gate, state, _ in rows}
+    states = {gate: state_of(gate, state) for gate, state, _ in rows}
     deadlines: dict[str, int | None] = {gate: deadline for gate, _, deadline in rows}
     new: dict[str, NewGate] = {}
     for gate in gates:
@@ -242,20 +243,6 @@ def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[Non
     for job, gate in wanted.items():
         if job not in there:
             raise nothing_to_watch(gate, job)
-
-
-def _judged(rows: Sequence[Row]) -> list[tuple[str, GateState]]:
-    """The gates that are decided by these counts."""
-    states = [
-        (
-            gate,
-            verdict(
-                need=need, of=Counting(counting), total=total, succeeded=succeeded, failed=failed
-            ),
-        )
-        for gate, need, counting, total, succeeded, failed in rows
-    ]
-    return [(gate, state) for gate, state in states if _is_over(state)]
 
 
 def _by_id(job: GateDeath) -> str:
