@@ -7,7 +7,7 @@ import inspect
 import random
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from offpath.config import Settings, load_settings
@@ -171,6 +171,7 @@ class App(
         self.schedules = Schedules(self._opened, self.new_id)
         """The schedules of the fleet: list, create, change, pause, trigger."""
         self.sweeps = SweepRegistry(self._own_sweeps)
+        self._settlements: SettlementRuns | None = None
         self.blocking = BlockingClient(self)
         """The same verbs for code without an event loop."""
 
@@ -261,12 +262,14 @@ class App(
 
     # -- operating -------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def settlements(self) -> SettlementRuns:
         """Runs that credit users for a period: define, run, status."""
-        from offpath.health.settlement import SettlementRuns
+        if self._settlements is None:
+            from offpath.health.settlement import SettlementRuns
 
-        return SettlementRuns(lambda: self.clock, self.metrics, self._report)
+            self._settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
+        return self._settlements
 
     @property
     def groups(self) -> GroupsView:

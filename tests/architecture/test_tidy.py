@@ -189,3 +189,15 @@ def test_nothing_of_ours_runs_in_the_executor_that_handlers_fill() -> None:
         if uses.search(line)
     ]
     assert found == []
+
+
+def test_no_lock_of_a_module_is_inherited_by_a_fork() -> None:
+    """One that another thread holds stays held in the child, and a cached property has one."""
+    bare = re.compile(r"^\w+.*= threading\.R?Lock\(\)|^ *@(functools\.)?cached_property\b")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if bare.search(line)
+    ]
+    assert found == [], "use ProcessLock (runtime/forks.py), and a plain property"

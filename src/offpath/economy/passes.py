@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from offpath.economy import pauses
@@ -54,6 +53,7 @@ class EconomyVerbs:
     rules: Rules
     settings: EconomySettings
     ports: Ports
+    _sweeps: EconomySweeps | None = None
 
     def new_id(self) -> str:
         """A new id."""
@@ -67,10 +67,12 @@ class EconomyVerbs:
         """Tell the app's ``on_error`` and log of an error that is survived."""
         core_of(self.app).report(error, phase)
 
-    @cached_property
+    @property
     def sweeps(self) -> EconomySweeps:
         """The sweeps; see also the functions of :mod:`offpath.economy`."""
-        return EconomySweeps(self)
+        if self._sweeps is None:
+            self._sweeps = EconomySweeps(self)
+        return self._sweeps
 
     async def run_sweeps(self, asked: SweepInput | None = None, /) -> EconomyRun:
         """Run every sweep once, one after the other in the order of ``SWEEP_NAMES``.

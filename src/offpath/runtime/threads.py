@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from offpath.errors import AppClosed, InvalidArgument
+from offpath.runtime.forks import renewed_in_children
 
 T = TypeVar("T")
 
@@ -46,20 +47,35 @@ class Threads:
     A call beyond the limit waits for a free thread. Belongs to one event loop.
     """
 
-    __slots__ = ("_calls", "_closed", "_limit", "_lock", "_name", "_open", "_started", "_working")
+    __slots__ = (
+        "__weakref__",
+        "_calls",
+        "_closed",
+        "_limit",
+        "_lock",
+        "_name",
+        "_open",
+        "_started",
+        "_working",
+    )
 
     def __init__(self, limit: int, name: str = "offpath-handler") -> None:
         if limit < 1:
             raise InvalidArgument(f"a pool needs one thread or more, not {limit}")
         self._limit = limit
         self._name = name
+        self._closed = False
+        self.renew()
+        renewed_in_children(self)
+
+    def renew(self) -> None:
+        """Have no thread and no call: in a child of a fork those of the parent are not there."""
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._open = 0
         """Calls that were given and have not ended."""
         self._started = 0
         self._working = 0
-        self._closed = False
 
     @property
     def started(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -57,10 +56,14 @@ class SweepRegistry:
     def __init__(self, own: Callable[[], tuple[Sweep, ...]] = tuple) -> None:
         self._own = own
         """Makes those that come first, when somebody first asks: importing an app needs none."""
+        self._made: dict[str, Sweep] | None = None
 
-    @cached_property
+    # Not functools.cached_property: before Python 3.12 it holds a lock that a fork may inherit.
+    @property
     def _sweeps(self) -> dict[str, Sweep]:
-        return {sweep.info.name: sweep for sweep in self._own()}
+        if self._made is None:
+            self._made = {sweep.info.name: sweep for sweep in self._own()}
+        return self._made
 
     def add(self, sweep: Sweep) -> None:
         """Register one more. Raises ``InvalidArgument`` when its name is taken."""

@@ -6,7 +6,6 @@ defined: so both are kept here, by the backend's alias.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -20,6 +19,7 @@ from offpath.contrib.django.database import MODES, alias_of, url_of
 from offpath.errors import ConfigurationError
 from offpath.model.options import AppOptions
 from offpath.model.retry import DEFAULT_POLICY, RetryOptions, RetryPolicy
+from offpath.runtime.forks import ProcessLock
 
 if TYPE_CHECKING:
     from offpath.jobs.values.runnable import Around
@@ -28,7 +28,7 @@ THREADS: Final = 16
 """Sync handlers at once where nothing says otherwise: each has a connection of Django's, of which a
 Postgres as it is installed has 100 for all."""
 
-_LOCK: Final = threading.RLock()
+_LOCK: Final = ProcessLock(reentrant=True)
 _TABLES: Final[dict[str, TaskTable]] = {}
 
 

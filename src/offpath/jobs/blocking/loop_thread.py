@@ -6,6 +6,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
+from offpath.runtime.forks import ProcessLock
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
@@ -16,7 +18,7 @@ class LoopThread:
     """A private event loop in a daemon thread: one per app, started when it is first needed."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from msgspec import json, structs
@@ -15,6 +14,7 @@ from offpath.jobs.values.run import LEASE_DOUBTED
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.fan_out import require_bounded
 from offpath.model.unsent import unsent
+from offpath.runtime.forks import ProcessLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from offpath.model.ledger.decision import LedgerOp
     from offpath.model.new import NewLogEvent, NewMessage
 
-making = threading.Lock()
+making = ProcessLock()
 """Held while a signal is made or set: a thread may ask for one while the loop interrupts.
 One for all contexts, since signals are rarely asked for and one lock per job would cost more."""
 

@@ -12,7 +12,6 @@ But what a step sends is named after the step too: a step that is done again mea
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from offpath.runtime.forks import ProcessLock
 from offpath.runtime.ids import derive_id
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from offpath.model.job import LeasedJob, NewJob
 
-_counting = threading.Lock()
+_counting = ProcessLock()
 """Held while a name is counted: threads of one handler may build jobs at once."""
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from offpath.errors import StoreUnavailable
 from offpath.store.sqlite.file import DatabaseFile
+from offpath.store.sqlite.forks import GATE
 from offpath.store.sqlite.session import SQL, connect, file_path
 
 _PATIENCE = 30.0
@@ -54,13 +55,14 @@ def _copied(path: Path, target: Path) -> int:
 
 
 def _vacuum(path: Path, part: Path) -> None:
-    session = connect(
-        DatabaseFile(path), before=_unwatched, patience=_PATIENCE, create=False, reading=False
-    )
-    try:
-        session.run(SQL["copy_into"](file=str(part)))
-    finally:
-        session.close()
+    with GATE:
+        session = connect(
+            DatabaseFile(path), before=_unwatched, patience=_PATIENCE, create=False, reading=False
+        )
+        try:
+            session.run(SQL["copy_into"](file=str(part)))
+        finally:
+            session.close()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,6 +14,7 @@ from offpath.store.ledger import LedgerReads
 from offpath.store.programs.dialect import Dialect, How, Steps
 from offpath.store.programs.store import SqlLedgerReads
 from offpath.store.sqlite.dialect import SqliteDialect
+from offpath.store.sqlite.forks import GATE
 from offpath.store.sqlite.ledger_post import post_steps
 from offpath.store.sqlite.part import SqlitePart
 from offpath.store.sqlite.session import SQL, Session
@@ -89,14 +90,16 @@ class MomentRunner:
         await in_own_thread(self._end)
 
     def _end(self) -> None:
-        with self._using:
+        with GATE, self._using:
             self._session.close()
 
     async def _alone(self, work: Callable[[Session], T]) -> T:
         """Run ``work`` while nobody else uses the connection."""
 
         def locked() -> T:
-            with self._using:
+            with GATE, self._using:
+                if self._session.closed and not self._closed:
+                    raise StoreUnavailable("a fork has ended the snapshot: begin another one")
                 if self._closed:
                     raise StoreUnavailable("the snapshot has ended: read within its `async with`")
                 return work(self._session)

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from offpath.store.sqlite.file import Identity, identity
+
 _log = logging.getLogger("offpath.store")
 
 _MODIFY: Final = 0x2
@@ -40,13 +42,17 @@ class LogEvents:
         self._path = log
         self._changed = changed
         self._descriptor = -1
+        self._watched: Identity | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> bool:
         """Begin to listen; False where the system gives no word, or has no more of it to give."""
+        # A log that was removed with its last connection comes back as another file.
+        if self._loop is not None and identity(self._path) != self._watched:
+            self.stop()
         if self._loop is None and (descriptor := _watching(self._path)) >= 0:
-            self._descriptor = descriptor
+            self._descriptor, self._watched = descriptor, identity(self._path)
             self._loop = asyncio.get_running_loop()
             self._loop.add_reader(descriptor, self._written)
         return self._loop is not None

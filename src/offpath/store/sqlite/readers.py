@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from offpath.errors import StoreUnavailable
 from offpath.store.sqlite.faults import translated
 from offpath.store.sqlite.file import DatabaseFile
+from offpath.store.sqlite.forks import GATE
 from offpath.store.sqlite.session import Session
 
 T = TypeVar("T")
@@ -64,13 +65,15 @@ class Readers:
             for session in self._sessions:
                 session.interrupt()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        for session in self._sessions:
-            session.close()
+        with GATE:
+            for session in self._sessions:
+                session.close()
         self._sessions.clear()
 
     def _with_session(self, work: Callable[[Session], T], running: set[Session]) -> T:
         try:
-            answer = self._noted(work, self._session(), running)
+            with GATE:
+                answer = self._noted(work, self._session(), running)
             self._file.check()  # an answer from a file that was moved away is out of date
         except Exception as error:
             if isinstance(translated(error), StoreUnavailable):
@@ -91,9 +94,11 @@ class Readers:
 
     def _session(self) -> Session:
         session: Session | None = getattr(self._local, "session", None)
-        if session is None:
-            session = self._local.session = self._connect()
+        if session is None or session.closed:
+            known, session = session, self._connect()
+            self._local.session = session
             with self._lock:
+                self._sessions.discard(known)
                 self._sessions.add(session)
         return session
 

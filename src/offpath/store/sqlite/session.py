@@ -15,6 +15,7 @@ from offpath.store.programs.dialect import Queries, Steps
 from offpath.store.sql import Catalogue, Query, Row, Statement, catalogue
 from offpath.store.sqlite.faults import CAUGHT, is_busy, translated
 from offpath.store.sqlite.file import DatabaseFile
+from offpath.store.sqlite.forks import GATE
 
 T = TypeVar("T")
 
@@ -94,7 +95,17 @@ def _again(action: Callable[[], T], until: float) -> T:
 class Session:
     """A connection, used by one thread at a time."""
 
-    __slots__ = ("_connection", "_durable", "_stalled", "before", "patience", "released", "stirred")
+    __slots__ = (
+        "__weakref__",
+        "_connection",
+        "_durable",
+        "_stalled",
+        "before",
+        "closed",
+        "patience",
+        "released",
+        "stirred",
+    )
 
     def __init__(
         self,
@@ -112,6 +123,8 @@ class Session:
         """True if the transition at hand wrote messages or events, or made messages due."""
         self.released = False
         """True if it let jobs go that waited for others."""
+        self.closed = False
+        """True if it is closed, by who had it or before a fork."""
 
     @property
     def in_transaction(self) -> bool:
@@ -205,10 +218,12 @@ class Session:
 
     def interrupt(self) -> None:
         """Abort the running statement; may be called from another thread."""
-        self._connection.interrupt()
+        if not self.closed:
+            self._connection.interrupt()
 
     def close(self) -> None:
         """Close the connection; an open transaction is rolled back."""
+        self.closed = True
         try:
             self._connection.close()
         except CAUGHT as error:
@@ -232,9 +247,25 @@ def connect(
     if create and not path.parent.is_dir():
         message = f"cannot create {path}: the directory {path.parent} does not exist"
         raise StoreUnavailable(message)
-    file.check()
-    if create:
-        file.make()
+    with GATE:
+        GATE.require()
+        file.check()
+        if create:
+            file.make()
+        session = _opened(file, before=before, patience=patience, create=create)
+        try:
+            _set_up(session, path, reading=reading)
+            file.remember()
+        except BaseException:
+            session.close()
+            raise
+    return session
+
+
+def _opened(
+    file: DatabaseFile, *, before: Callable[[str], None], patience: float, create: bool
+) -> Session:
+    path = file.path
     try:
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
@@ -250,12 +281,7 @@ def connect(
         message = f"cannot open {path}: {error}"
         raise StoreUnavailable(message) from error
     session = Session(connection, before=before, patience=patience)
-    try:
-        _set_up(session, path, reading=reading)
-        file.remember()
-    except BaseException:
-        session.close()
-        raise
+    GATE.add(session)
     return session
 
 

@@ -48,6 +48,7 @@ from offpath.store.sqlite.events import SqliteEvents
 from offpath.store.sqlite.file import DatabaseFile, log_of
 from offpath.store.sqlite.flow import Flowing
 from offpath.store.sqlite.foreign_commits import ForeignCommits
+from offpath.store.sqlite.forks import GATE
 from offpath.store.sqlite.ledger import SqliteLedger
 from offpath.store.sqlite.log_events import LogEvents
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
@@ -368,11 +369,12 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
 
     def _once(self, work: Callable[[Session], T], *, create: bool) -> T:
         """Run something on a connection of its own. Blocks."""
-        session = self._connect(create=create, reading=False)
-        try:
-            return work(session)
-        finally:
-            session.close()
+        with GATE:
+            session = self._connect(create=create, reading=False)
+            try:
+                return work(session)
+            finally:
+                session.close()
 
 
 def _unwatched(_name: str) -> None:

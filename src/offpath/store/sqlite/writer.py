@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from offpath.errors import StoreUnavailable
 from offpath.store.sqlite.faults import is_environment, translated
 from offpath.store.sqlite.file import DatabaseFile, LogWatch, log_of
+from offpath.store.sqlite.forks import GATE
 from offpath.store.sqlite.session import SQL, Session
 
 T = TypeVar("T")
@@ -209,13 +210,15 @@ class Writer:
         going = True
         while going:
             drained, going = self._drain()
-            if drained:
-                self._serving = True
-                self._serve(drained)
-                self._serving = False
-            if self.polling and going:
-                self._look()
-        self._disconnect()
+            with GATE:
+                if drained:
+                    self._serving = True
+                    self._serve(drained)
+                    self._serving = False
+                if self.polling and going:
+                    self._look()
+        with GATE:
+            self._disconnect()
 
     def _drain(self) -> tuple[list[Request], bool]:
         """The requests that are waiting, and True if it goes on afterwards. Blocks until there is
@@ -260,7 +263,7 @@ class Writer:
             self._disconnect()
 
     def _connected(self) -> Session:
-        if self._session is None:
+        if self._session is None or self._session.closed:
             self._session = self._connect()
             self._log = LogWatch(self._file)
             self._version = None
