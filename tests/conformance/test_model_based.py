@@ -29,14 +29,14 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from offpath.errors import OffpathError
-from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.job import JobFilter, JobRecord, JobState, LeasedJob, NewJob
-from offpath.model.lease import Leased, LeaseRequest, Rescued
+from offpath.model.lease import LeaseRequest
 from offpath.model.settlement import Outcome, Settlement, SettleStatus, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
 from offpath.store.protocol import JobRedrive, Store
+from tests.conformance import model_calls as calls
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
 from tests.conformance.model_announcements import forget_announcements, said_of_jobs
@@ -174,14 +174,15 @@ class Machine(RuleBasedStateMachine):
     @rule(drawn=uniques)
     def enqueue_unique(self, drawn: list[dict[str, Any]]) -> None:
         """Several keys in one call, and one key several times."""
-        effects = Effects(jobs=self._jobs(drawn))
-        self._both(lambda store: store.commit(effects))
+        effects = Effects(jobs=tuple(self._job(fields) for fields in drawn))
+        self._both(partial(calls.commit_unnamed, effects=effects))
 
     @precondition(lambda self: self._held)
     @rule(at=st.integers(0, 9), outcome=st.sampled_from([Succeeded(), Snoozed()]), drawn=uniques)
     def settle_with_unique(self, at: int, outcome: Outcome, drawn: list[dict[str, Any]]) -> None:
-        effects = Effects(jobs=self._jobs(drawn))
-        self._settle([Settlement(job=self._pick(at), outcome=outcome, effects=effects)])
+        effects = Effects(jobs=tuple(self._job(fields) for fields in drawn))
+        batch = [Settlement(job=self._pick(at), outcome=outcome, effects=effects)]
+        self._settle(batch, calls.settle_unnamed)
 
     # -- rules: the rhythm ---------------------------------------------------------------------
 
@@ -202,19 +203,21 @@ class Machine(RuleBasedStateMachine):
     @rule(worker=workers)
     def lease_much(self, worker: str) -> None:
         self.extend(worker, 60.0, 8)
-        self._lease(_request(worker, 8))
+        self._lease(calls.request_of(worker, 8))
 
     @rule(worker=workers, limit=st.integers(0, 6), begun=st.booleans())
     def lease_apart(self, worker: str, limit: int, begun: bool) -> None:
-        request = replace(_request(worker, limit), suspects_only=True)
-        jobs = self._both(partial(_lease_apart, request=request)).jobs
+        request = replace(calls.request_of(worker, limit), suspects_only=True)
+        jobs = self._both(partial(calls.lease_apart, request=request)).jobs
         if begun:
             self._both(lambda store: store.begin(jobs))
         self._held += jobs
 
     def _lease(self, request: LeaseRequest) -> None:
         right = self._should_lease(request)
-        answer = self._both(partial(_lease, request=request, alive=self._lives(request.worker)))
+        answer = self._both(
+            partial(calls.lease, request=request, alive=self._lives(request.worker))
+        )
         assert [job.id for job in answer.jobs] == right
         self._held += answer.jobs
 
@@ -276,9 +279,9 @@ class Machine(RuleBasedStateMachine):
             ]
         )
 
-    def _settle(self, batch: list[Settlement]) -> None:
+    def _settle(self, batch: list[Settlement], call: calls.Settle = calls.settle) -> None:
         with self._groups_checked() as done:
-            for answer in self._both(lambda store: store.settle(batch)):
+            for answer in self._both(lambda store: call(store, batch)):
                 assert answer.status is SettleStatus.APPLIED or not answer.group_done
                 if answer.group_done:
                     done.append(answer.id)
@@ -314,7 +317,7 @@ class Machine(RuleBasedStateMachine):
         keyed = {each for each in chosen if (job := self._records().get(each)) and job.unique_key}
         for together in [chosen - keyed, *({each} for each in sorted(keyed))]:
             redrives = [JobRedrive(id=each, delay=delay) for each in sorted(together)]
-            self._both(partial(_redrive, redrives=redrives))
+            self._both(partial(calls.redrive, redrives=redrives))
 
     @rule(chosen=some_places)
     def delete(self, chosen: list[int]) -> None:
@@ -325,7 +328,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(max_deliveries=st.integers(1, 3), keep=keeps)
     def rescue(self, max_deliveries: int, keep: float | None) -> None:
-        call = partial(_rescue, max_deliveries=max_deliveries, keep=keep)
+        call = partial(calls.rescue, max_deliveries=max_deliveries, keep=keep)
         with self._groups_checked() as done:
             done += [each.job.id for each in self._both(call) if each.group_done]
 
@@ -347,7 +350,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(worker=workers, lease_seconds=leases)
     def register(self, worker: str, lease_seconds: float) -> None:
-        self._both(partial(_register, worker=worker, lease_seconds=lease_seconds))
+        self._both(partial(calls.register, worker=worker, lease_seconds=lease_seconds))
 
     @rule(worker=workers, lease_seconds=leases, held=st.integers(0, 8))
     def extend(self, worker: str, lease_seconds: float, held: int) -> None:
@@ -441,35 +444,6 @@ class Machine(RuleBasedStateMachine):
         self.prune()
         assert self._both(lambda store: store.workers()) == []
         self._place.clean = True
-
-
-def _request(worker: str, limit: int) -> LeaseRequest:
-    return LeaseRequest(worker=worker, limit=limit, tasks=dict.fromkeys(TASKS, 8))
-
-
-async def _lease(store: Store, *, request: LeaseRequest, alive: bool) -> Leased:
-    """A worker that may take nothing need not be told when it could have taken something."""
-    answer = await store.lease(request)
-    return answer if alive else replace(answer, due_in=None)
-
-
-async def _lease_apart(store: Store, *, request: LeaseRequest) -> Leased:
-    """Whoever leases first makes due jobs ready, so that each sees the same ones."""
-    await store.lease(replace(request, suspects_only=False, limit=0))
-    return await store.lease(request)
-
-
-async def _rescue(store: Store, *, max_deliveries: int, keep: float | None) -> list[Rescued]:
-    return await store.rescue(limit=_MANY, max_deliveries=max_deliveries, keep=keep)
-
-
-async def _redrive(store: Store, *, redrives: list[JobRedrive]) -> list[ChangedJob]:
-    return await store.redrive(redrives)
-
-
-async def _register(store: Store, *, worker: str, lease_seconds: float) -> None:
-    """Without the answer: it is no more than a capability."""
-    await store.register(worker_info(worker), lease_seconds=lease_seconds)
 
 
 EXAMPLES = int(os.environ.get("OFFPATH_TEST_EXAMPLES", "20"))
