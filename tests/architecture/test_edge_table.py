@@ -16,6 +16,7 @@ _ROW = re.compile(r"^\| (?P<first>\d+)(?:–(?P<last>\d+))? \| (?P<rest>.*) \|$"
 _NAMED_ROW = re.compile(r"^\| (?P<name>[A-Z]?\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _CASE = re.compile(r"^\| (?P<case>[A-Q]\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _SECOND = re.compile(r"^\| (?P<case>T2-\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
+_FOUND_HERE = re.compile(r"^\| T3-(?P<number>\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _REQUIREMENT = re.compile(r"^\| (?P<number>\d+\.\d+) \| (?P<rest>.*) \|$", re.MULTILINE)
 _TEST = re.compile(r"`([\w/]+\.py::\w+)`")
 
@@ -100,6 +101,12 @@ def test_the_cases_of_the_second_collection_have_a_test_each() -> None:
     names = [case for case, _ in rows]
     assert sorted(names) == sorted(f"T2-{number}" for number in _SECOND_CASES)
     assert [case for case, row in rows if not _TEST.search(row)] == []
+
+
+def test_what_was_found_here_is_numbered_and_has_a_test_each() -> None:
+    rows = _FOUND_HERE.findall(CASES.read_text("utf-8"))
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    assert [number for number, row in rows if not _TEST.search(row)] == []
 
 
 def test_every_requirement_of_health_has_one_row_with_a_test() -> None:

@@ -104,6 +104,7 @@ DESCRIPTORS = 10_000
 """As many as one process of a service may have open, and more than any worker needs."""
 
 
+@pytest.mark.timeout(120 + 6 * LEASE)
 async def test_a_handler_that_takes_every_descriptor_is_named_and_the_worker_lives(
     app: offpath.App, fleet: Fleet, tmp_path: Path
 ) -> None:

@@ -148,23 +148,28 @@ judged as (
         when jsonb_typeof(dependents) <> 'array' then 'dependents that are not a list'
     end as fault
     from recent
-)
-(select id::text, fault from judged where fault is not null limit 10)
-union all
-(
-    select 'gate ' || g.id::text, 'unknown state, or way of counting'
+),
+odd_gates as (
+    select g.id::text
     from (select * from offpath.job_gate order by id desc limit :most::bigint) as g
     where g.state not in ('open', 'fired', 'unsatisfiable', 'timed_out')
         or g.counting not in ('succeeded', 'settled')
     limit 10
-)
-union all
-(
-    select 'group ' || g.id, 'unknown policy'
+),
+odd_groups as (
+    select g.id
     from (select * from offpath.job_group order by id desc limit :most::bigint) as g
     where g.policy not in ('settle_all', 'fail_fast')
     limit 10
+),
+found as (
+    (select id::text as place, fault from judged where fault is not null limit 10)
+    union all
+    select 'gate ' || id, 'unknown state, or way of counting' from odd_gates
+    union all
+    select 'group ' || id, 'unknown policy' from odd_groups
 )
+select place, fault from found
 
 -- name: ledger_odd
 -- Of the newest postings and the accounts that they moved, what no check would have let pass: the

@@ -57,24 +57,32 @@ judged as (
         ) > 253402300799999999 then 'a time that cannot be read'
     end as fault
     from recent
-)
-select * from (select id, fault from judged where fault is not null limit 10)
-union all
-select * from (
-    select 'gate ' || id, 'unknown state, or way of counting'
+),
+odd_gates as (
+    select id
     from (select * from offpath_job_gate order by id desc limit :most)
     where
         state not in ('open', 'fired', 'unsatisfiable', 'timed_out')
         or counting not in ('succeeded', 'settled')
     limit 10
-)
-union all
-select * from (
-    select 'group ' || id, 'unknown policy'
+),
+odd_groups as (
+    select id
     from (select * from offpath_group order by id desc limit :most)
     where policy not in ('settle_all', 'fail_fast')
     limit 10
+),
+odd_jobs as (
+    select id, fault from judged where fault is not null limit 10
+),
+found as (
+    select id as place, fault from odd_jobs
+    union all
+    select 'gate ' || id, 'unknown state, or way of counting' from odd_gates
+    union all
+    select 'group ' || id, 'unknown policy' from odd_groups
 )
+select place, fault from found
 
 -- name: journal_now
 -- How the file is journalled; everything here relies on the write-ahead log.

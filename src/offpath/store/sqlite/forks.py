@@ -25,8 +25,8 @@ opens no file of SQLite.
 """
 
 
-class Connection(Protocol):
-    """A connection to a file. Who has it makes another one when it was closed."""
+class OpenConnection(Protocol):
+    """A connection to a file. Its holder makes another one when it was closed."""
 
     @property
     def closed(self) -> bool:
@@ -55,10 +55,10 @@ class ForkGate:
         self._shut = False
         # held from before a fork until it is over: two threads may fork at once
         self._forking = threading.Lock()
-        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._open: weakref.WeakSet[OpenConnection] = weakref.WeakSet()
         self._rested = False
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: OpenConnection) -> None:
         """Have this closed before a fork."""
         self._open.add(connection)
 

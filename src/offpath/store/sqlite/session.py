@@ -124,7 +124,7 @@ class Session:
         self.released = False
         """True if it let jobs go that waited for others."""
         self.closed = False
-        """True if it is closed, by who had it or before a fork."""
+        """True if it is closed: by its holder, or before a fork."""
 
     @property
     def in_transaction(self) -> bool:
