@@ -16,8 +16,10 @@ SHARED = {
     "Offer": "public in offpath.economy, and what a worker's public `accept` is given",
     "Rate": "public in offpath, of starts, and in offpath.economy, of dollars",
     "Rejected": "public in offpath.events and in offpath.economy: refused",
+    "Retry": "Celery's exception in its shim, and the outcome of an attempt",
     "Session": "public in offpath.web.auth, of a login, and a connection of SQLite",
     "Share": "public in offpath.settlements and in offpath.economy",
+    "TimeLimitExceeded": "Celery's exception in its shim, and that of a dispatcher's call",
 }
 """Class names that several classes have, each with the reason."""
 

@@ -22,6 +22,8 @@ APART = 14
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 
 REAL_TIME = {
+    "tests/contrib/celery/forty.py": "its tasks take real time, under Celery as here",
+    "tests/contrib/celery/forty_calls.py": "Celery's clock is the machine's",
     "tests/integration/held_service.py": "what is in hand stays there until the process is killed",
     "tests/pgbouncer.py": "looks again whether the pooler accepts connections",
     "tests/integration/events_service.py": "its deliveries take real time",

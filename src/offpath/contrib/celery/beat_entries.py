@@ -21,7 +21,7 @@ _UNKNOWN: Final = Counterpart(Meaning.ABSENT, "a beat entry has no such key")
 
 
 def beat_entries(entry: ast.expr, names: ModuleNames) -> Iterator[Noted]:
-    """What there is to say about one entry."""
+    """The parts of one entry, each with its counterpart."""
     if not isinstance(entry, ast.Dict):
         yield entry, "", _COMPUTED
         return

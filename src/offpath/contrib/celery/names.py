@@ -56,7 +56,7 @@ def source_of(module: SourceModule, node: ast.ImportFrom) -> str:
 
 @dataclass(slots=True)
 class KnownNames:
-    """What a whole tree defines: its Celery apps, its tasks, the modules of its settings."""
+    """The Celery apps, the tasks and the modules of settings that a whole tree defines."""
 
     apps: list[str] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
