@@ -21,12 +21,14 @@ from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import framed, option_group, options
 from offpath.cli.logs import configure
 from offpath.cli.option_values import given_only, read_by
+from offpath.cli.worker_ends import Ends, Watch, ends_option
 from offpath.config import Settings
 from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
 from offpath.health.supervisor import Sibling
 from offpath.health.systemd import notifier, signs_of
 from offpath.jobs.client.core import core_of
+from offpath.jobs.worker.terms import Stopped
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
 from offpath.model.served import by_queue
@@ -120,6 +122,7 @@ _family = option_group(
 @click.option("--processes", type=click.IntRange(1, 256), help="The number of worker processes.")
 @click.option("--url", metavar="URL", help="The store, for an app that names none itself.")
 @_health
+@ends_option
 @_logs
 @_family
 @framed(json=False)
@@ -130,6 +133,7 @@ def worker(
     processes: int | None,
     url: str | None,
     health: dict[str, Any],
+    ends: Ends,
     kin: _Kin,
     log_level: str,
     log_format: str,
@@ -140,23 +144,26 @@ def worker(
     are given back without losing an attempt. SIGQUIT prints what runs. Exit code 0 after a clean
     stop, 1 when the end of a job could not be recorded, or a loop died that was not to be started
     again. With --health-port it serves /livez, /readyz and /metrics; each of several processes on
-    the next port. The app may be a factory, as
-    module:create(); it may also be given as --app, otherwise the setting `app`
-    (OFFPATH_APP) names it.
+    the next port. With --until-idle, --max-jobs or --max-seconds it ends by itself, with 3 when
+    jobs died or, until idle, work is left. The app may be a factory, as module:create(); it may
+    also be given as --app, otherwise the setting `app` (OFFPATH_APP) names it.
 
     \b
     offpath worker myservice.jobs:app
     offpath worker jobs:app --queues mail,default --concurrency 20 --processes 4
     offpath worker jobs:app --queues emails:5,reports --dispatch balanced
+    offpath worker jobs:app --until-idle --max-seconds 600
     """
     configure(log_level, log_format)
     app = load_shared_app(target_of(target, named), url)
     settings = _with_health(app.settings, health)
     count = settings.processes if processes is None else processes
+    if count > 1 and ends.any:
+        raise click.UsageError("a worker that ends by itself is one process: leave --processes out")
     manager = notifier(count, child=kin.parent_pipe is not None)
     if count > 1:
         return _parent(settings, count, overrides.get("drain_timeout")).run()
-    return asyncio.run(_serve(app, settings, overrides, kin, manager))
+    return asyncio.run(_serve(app, settings, overrides, kin, manager, ends))
 
 
 def _with_health(settings: Settings, health: dict[str, Any]) -> Settings:
@@ -188,12 +195,14 @@ async def _serve(
     overrides: dict[str, Any],
     kin: _Kin,
     manager: Notifier | None,
+    ends: Ends,
 ) -> int:
     parent_pipe = kin.parent_pipe
     await open_patiently(app, settings.start_timeout)
     async with app:
         running = app.worker(**overrides)
         async with _probe(app, running, settings, kin.place) as probe:
+            watch = Watch(app, running, ends, overrides.get("queues") or settings.queues)
             await running.start()
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGQUIT, _dump, running)
@@ -202,16 +211,28 @@ async def _serve(
             # said once signals are caught, which is at the first wait: who reads it may send one
             loop.call_soon(_log.info, _greeting(app, running.id, probe))
             async with telling(manager, lambda: signs_of(running), app.clock):
-                stopped = await running.run(signals=True)
+                stopped = await _until(running, watch if ends.any else None)
     if stopped.dead_loops:
         _log.error("stopped because of dead loops: %s", ", ".join(stopped.dead_loops))
     if stopped.unrecorded:
         _log.error("%d ends are not recorded; those jobs are rescued", stopped.unrecorded)
     if stopped.given_up:
         _log.warning("%d handlers did not end; their jobs were given back", stopped.given_up)
-        _leave(stopped.exit_code)
+        _leave(watch.exit_code(stopped) if ends.any else stopped.exit_code)
     _log.info("stopped")
-    return stopped.exit_code
+    return watch.exit_code(stopped) if ends.any else stopped.exit_code
+
+
+async def _until(running: Worker, watch: Watch | None) -> Stopped:
+    """Run it until it is stopped, by a signal or by what was watched for."""
+    if watch is None:
+        return await running.run(signals=True)
+    watching = asyncio.create_task(watch.run(), name="offpath worker ends")
+    try:
+        return await running.run(signals=True)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def open_patiently(app: App, patience: float | None) -> None:

@@ -21,12 +21,13 @@ from offpath.jobs.client.client import as_jobs, each_job, effects_of
 from offpath.jobs.client.core import core_of
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.worker_verbs import WorkingVerbs
+from offpath.jobs.values.at_once import BeginsInline, begins_here
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.job import Job
 from offpath.model.unsent import unsent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from offpath.jobs.blocking.bound import BlockingBound
     from offpath.jobs.blocking.groups import BlockingGroups
@@ -51,6 +52,11 @@ A_co = TypeVar("A_co", covariant=True)
 
 class AsyncApp(EventApp[A_co], Protocol[A_co]):
     """The app, as the blocking side needs it."""
+
+    @property
+    def tasks(self) -> Mapping[str, BeginsInline]:
+        """The tasks of this app, by name."""
+        ...
 
     @property
     def jobs(self) -> JobsView:
@@ -165,15 +171,20 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
 
     @overload
     def enqueue(
-        self, job: Job[S, G], /, *, within: object = None, inline: bool = False
+        self, job: Job[S, G], /, *, within: object = None, inline: bool | None = None
     ) -> BlockingHandle[S, G]: ...
     @overload
     def enqueue(
-        self, gate: Gate[G], /, *, within: object = None, inline: Literal[False] = False
+        self, gate: Gate[G], /, *, within: object = None, inline: Literal[False] | None = None
     ) -> BlockingHandle[Any, G]: ...
     @overload
     def enqueue(
-        self, jobs: Iterable[Job[S, G]], /, *, within: object = None, inline: Literal[False] = False
+        self,
+        jobs: Iterable[Job[S, G]],
+        /,
+        *,
+        within: object = None,
+        inline: Literal[False] | None = None,
     ) -> list[BlockingHandle[S, G]]: ...
     @overload
     def enqueue(
@@ -182,10 +193,10 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
         /,
         *,
         within: object = None,
-        inline: Literal[False] = False,
+        inline: Literal[False] | None = None,
     ) -> list[BlockingHandle[Any, Any]]: ...
     def enqueue(
-        self, jobs: Any, /, *, within: object = None, inline: bool = False
+        self, jobs: Any, /, *, within: object = None, inline: bool | None = None
     ) -> BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]:
         """Enqueue one job or several in one commit; see :meth:`offpath.App.enqueue`.
 
@@ -232,8 +243,10 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
     signal = blocking(SignalVerbs.signal)
 
     def _send(
-        self, jobs: Sequence[Sent], within: object, *, inline: bool
+        self, jobs: Sequence[Sent], within: object, *, inline: bool | None
     ) -> list[Handle[Any, Any]]:
+        if inline is None:
+            inline = begins_here(jobs, within, self._app.tasks)
         if inline:
             return self.run(lambda: core_of(self._app).send(jobs, within, inline=True))
         if not jobs:

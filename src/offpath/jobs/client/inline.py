@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.errors import AppClosed, InvalidArgument, UnknownTask
+from offpath.jobs.values.at_once import in_the_way
 from offpath.jobs.values.job import Job
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
@@ -115,24 +116,12 @@ def startable(
             f"no task is named {job.task!r} in this app, so its job cannot begin here: "
             "enqueue it without inline=True"
         )
-    reason = _in_the_way(unsent(job).new)
+    reason = in_the_way(unsent(job).new)
     if reason is not None:
         raise InvalidArgument(
             f"{job!r} cannot begin at once: {reason}; enqueue it without inline=True"
         )
     return job
-
-
-def _in_the_way(new: NewJob) -> str | None:
-    if new.run_at is not None:
-        return "run_at says when it is due"
-    if new.delay > 0:
-        return f"delay makes it due in {new.delay:g} s"
-    if new.gate is not None:
-        return "it waits at a gate"
-    if new.limit is not None:
-        return f"it counts under the limit {new.limit.key!r}, which says when it may begin"
-    return None
 
 
 async def _nothing() -> None:

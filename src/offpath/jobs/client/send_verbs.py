@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from offpath.jobs.client.batch import Batch
 from offpath.jobs.client.client import as_jobs
+from offpath.jobs.values.at_once import begins_here
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.job import Job
 from offpath.model.effects import Effects
@@ -74,15 +75,20 @@ class SendVerbs:
 
     @overload
     async def enqueue(
-        self, job: Job[S, G], /, *, within: object = None, inline: bool = False
+        self, job: Job[S, G], /, *, within: object = None, inline: bool | None = None
     ) -> Handle[S, G]: ...
     @overload
     async def enqueue(
-        self, gate: Gate[G], /, *, within: object = None, inline: Literal[False] = False
+        self, gate: Gate[G], /, *, within: object = None, inline: Literal[False] | None = None
     ) -> Handle[Any, G]: ...
     @overload
     async def enqueue(
-        self, jobs: Iterable[Job[S, G]], /, *, within: object = None, inline: Literal[False] = False
+        self,
+        jobs: Iterable[Job[S, G]],
+        /,
+        *,
+        within: object = None,
+        inline: Literal[False] | None = None,
     ) -> list[Handle[S, G]]: ...
     @overload
     async def enqueue(
@@ -91,10 +97,10 @@ class SendVerbs:
         /,
         *,
         within: object = None,
-        inline: Literal[False] = False,
+        inline: Literal[False] | None = None,
     ) -> list[Handle[Any, Any]]: ...
     async def enqueue(
-        self, jobs: Any, /, *, within: object = None, inline: bool = False
+        self, jobs: Any, /, *, within: object = None, inline: bool | None = None
     ) -> Handle[Any, Any] | list[Handle[Any, Any]]:
         """Enqueue one job, or several in one commit: all of them or none.
 
@@ -108,7 +114,7 @@ class SendVerbs:
         ``inline`` begins one job in this process at once: stored and leased like any other, but
         without waiting in its queue, whatever this process runs already. Its deadline and timeout
         hold; should the process die, or the attempt fail, it goes on as queued work. A job that was
-        stored before, or that attaches to another, is left to its queue.
+        stored before, or that attaches to another, is left to its queue. None: as its task says.
 
         Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds;
         ``InvalidArgument`` and ``UnknownTask`` for what cannot begin here at once.
@@ -150,8 +156,14 @@ class SendVerbs:
         return Bound(self._core, connection)
 
     async def _send(
-        self, jobs: Sequence[Job[Any, Any] | Gate[Any]], within: object, *, inline: bool = False
+        self,
+        jobs: Sequence[Job[Any, Any] | Gate[Any]],
+        within: object,
+        *,
+        inline: bool | None = None,
     ) -> list[Handle[Any, Any]]:
+        if inline is None:
+            inline = begins_here(jobs, within, self.tasks)
         if not inline:
             return await self._core.client.send(jobs, within)
         from offpath.jobs.client.inline import InlineStarter, startable

@@ -58,6 +58,8 @@ class BatchSettings(TaskOptions, total=False):
     """Its name in the store; the function's name by default. Renaming it orphans stored jobs."""
     concurrency: int | None
     """The number of calls of it that one worker has at once."""
+    inline: bool | None
+    """True if a job begins at once where it is enqueued, in a call of its own."""
     unique: Callable[..., Unique | str | None] | Unique | str | None
     """A unique key, or a function of one input that gives one."""
     limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None

@@ -38,6 +38,10 @@ class TaskSettings(TaskOptions, total=False):
     """Its name in the store; the function's name by default. Renaming it orphans stored jobs."""
     concurrency: int | None
     """The number of its jobs that one worker runs at once."""
+    inline: bool | None
+    """True if its jobs begin at once in the process that enqueues them, as ``inline=True`` of one
+    enqueue. Where that cannot be (a delay, a limit, several at once, ``within``), they are queued.
+    """
     unique: Callable[..., Unique | str | None] | Unique | str | None
     """A unique key, or a function of the task's arguments that gives one."""
     limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
@@ -72,6 +76,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     group_values: GroupValues
     strict: bool
     concurrency: int | None
+    inline: bool
     defaults: OptionLevel
     computed: Callable[..., Options | None] | None
     unique_of: Callable[..., Unique | str | None] | None
@@ -114,6 +119,7 @@ def definition_of(
         group_values=GroupValues(group, codec, name, codecs),
         strict=strict if settings.get("strict") is None else bool(settings.get("strict")),
         concurrency=concurrency,
+        inline=bool(settings.get("inline")),
         defaults=_task_level(settings),
         computed=checked_seat(settings.get("options"), f"task {name}: options", plain=True),
         unique_of=_computing(unique, f"task {name}: unique"),

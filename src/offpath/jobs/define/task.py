@@ -53,8 +53,9 @@ class BindOptions(QueueOptions, total=False):
 
     within: Any
     """A connection or session of the caller's: the jobs join its transaction."""
-    inline: bool
-    """True if the job begins in this process at once, without waiting in its queue."""
+    inline: bool | None
+    """True if the job begins in this process at once, without waiting in its queue; None: as the
+    task says."""
 
 
 class Sending(Generic[P, S, G]):
@@ -68,7 +69,7 @@ class Sending(Generic[P, S, G]):
         options: OptionLevel | None = None,
         within: object = None,
         *,
-        inline: bool = False,
+        inline: bool | None = None,
     ) -> None:
         self._blueprint = blueprint
         self._options = options
@@ -135,6 +136,7 @@ class Task(Sending[P, S, G]):
         self.group_values: GroupValues = definition.group_values
         self.strict: bool = definition.strict
         self.concurrency: int | None = definition.concurrency
+        self.inline: bool = definition.inline
         self.defaults: OptionLevel = definition.defaults
         self.own_options: RunOptions = decode_run(blueprint.plain.run)
         self.template: NewJob = blueprint.template()

@@ -71,7 +71,7 @@ class Sender(Protocol):
         ...
 
     async def send(
-        self, jobs: Sequence[Job[Any, Any]], within: object, *, inline: bool = False
+        self, jobs: Sequence[Job[Any, Any]], within: object, *, inline: bool | None = None
     ) -> list[Handle[Any, Any]]:
         """Enqueue jobs in one commit, or begin one."""
         ...

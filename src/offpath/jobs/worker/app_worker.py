@@ -79,6 +79,10 @@ class AppWorker(Worker):
         await self._opened()
         return await super().run_until_idle(limit=limit)
 
+    def take_at_most(self, jobs: int) -> None:
+        """Take no more than so many jobs from now on; those that it has taken go on."""
+        self._engine.claimer.left = checks.integer(jobs, "jobs", least=0, most=10**9)
+
     async def run_once(
         self,
         now: datetime | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -91,6 +92,8 @@ class Claimer:
 
         self.asking = False
         """True if the store is being asked right now: its answer may bring jobs."""
+        self.left = math.inf
+        """The number of jobs that are taken yet before none is."""
 
     def announce(self) -> None:
         """Work may be ready: ask soon, or as soon as there is room."""
@@ -113,6 +116,8 @@ class Claimer:
         if not self.open:
             self._left_behind = True
             return _SHUT
+        if self.left <= 0:
+            return Turn(verdict=Verdict.EMPTY)
         # A worker without room asks nobody, so the user's function is not called for nothing.
         rest = await self._brake.rest() if self._hand.free or self._hand.joinable else 0.0
         if rest > 0:
@@ -126,12 +131,13 @@ class Claimer:
         # Where no suspects are known of, other jobs come first: an idle worker would else begin
         # each job a round trip later.
         known = self._quarantine.may_wait
-        suspects = await self._claim_suspects(limit) if known else 0
+        suspects = await self._claim_suspects(self._within(limit)) if known else 0
         again, taken = None, 0
         if not self._quarantine.occupied:
-            again, taken = await self._claim_beside(limit)
+            again, taken = await self._claim_beside(self._within(limit, suspects))
         if not known:
-            suspects = await self._claim_suspects(limit)
+            suspects = await self._claim_suspects(self._within(limit, taken))
+        self.left -= taken + suspects
         if self._quarantine.occupied:
             self._left_behind = True
             return None, taken + suspects
@@ -139,6 +145,10 @@ class Claimer:
             soon = max(self._quarantine.due_in(), _SOONEST)
             again = soon if again is None or again is False else min(again, soon)
         return again, taken + suspects
+
+    def _within(self, limit: int, taken: int = 0) -> int:
+        """The limit, or what is left to be taken at all."""
+        return int(max(min(limit, self.left - taken), 0))
 
     async def _claim_suspects(self, limit: int) -> int:
         """Take suspects, if it is time to look for some; how many came."""
