@@ -91,11 +91,12 @@ class App(
     happens until it is used: the first use in an event loop opens it, ``async with app`` opens
     and closes it.
 
-    ``settings``, ``store``, ``codec``, ``clock`` and ``id_generator`` replace what is made from
-    the URL and the environment. ``migrate`` brings the schema up to date on opening;
-    ``auto_start`` also runs a worker in this process (by default in memory only). ``on_event``,
-    ``on_error``, ``on_failure``, ``on_orphan_group`` and ``log_context`` are hooks; ``around`` is
-    your code around every handler, ``extensions`` is what observes (:mod:`offpath.extensions`);
+    ``settings``, ``store``, ``codec``, ``clock``, ``random`` (from 0 to 1), ``metrics`` and
+    ``id_generator`` replace what is made from the URL and the environment. ``migrate`` brings the
+    schema up to date on opening; ``auto_start`` also runs a worker in this process (by default in
+    memory only). ``on_event``, ``on_error``, ``on_failure``, ``on_orphan_group`` and
+    ``log_context`` are hooks; ``around`` is your code around every handler, ``extensions`` is what
+    observes (:mod:`offpath.extensions`);
     ``carry_headers`` names the headers that pass from a job or message to what its handler sends,
     ``send_headers`` those that go out with webhooks beside ``traceparent``;
     ``redrive`` puts dead jobs back while workers are idle; ``strict=False`` lets a handler drop the
@@ -116,6 +117,8 @@ class App(
         store: Store | None = None,
         codec: Codec | None = None,
         clock: Clock | None = None,
+        random: Callable[[], float] = random.random,
+        metrics: Metrics | None = None,
         id_generator: IdGenerator = new_id,
         on_event: OnEvent | None = None,
         on_error: OnError | None = None,
@@ -146,7 +149,9 @@ class App(
         self._auto_start = auto_start
         self.clock: Clock = clock or SystemClock()
         """The clock of this process; the store may have its own."""
-        self.metrics = Metrics(self.clock.monotonic, most_names=self.settings.metric_names)
+        self._random = checked_seat(random, "random", plain=True)
+        most_names = self.settings.metric_names
+        self.metrics = metrics or Metrics(self.clock.monotonic, most_names=most_names)
         """Counters, gauges and summaries of this process: get, list, subscribe."""
         self.tasks: Registry[AnyTask] = Registry()
         """The tasks of this app, by name."""
@@ -180,7 +185,7 @@ class App(
             self,
             writer=writer,
             codec=self._codec,
-            random=random.random,
+            random=self._random,
             report=self._report,
             opened=self._opened,
             added=self._loop_added,
@@ -432,7 +437,7 @@ class App(
             report=self._report,
             new_id=self.new_id,
             writer=self._core.writer,
-            random=random.random,
+            random=self._random,
             metrics=self.metrics,
             codec=self._codec,
             log_context=self._log_context,

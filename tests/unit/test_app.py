@@ -231,3 +231,28 @@ async def test_another_store_can_take_its_place_for_a_while(still: App) -> None:
     await still.close()
     restore()
     assert (await real.status()).state is JobState.QUEUED
+
+
+async def test_metrics_and_randomness_may_be_passed_in() -> None:
+    """Two apps of a process may share a registry; backoffs use the randomness that was given."""
+    drawn: list[float] = []
+
+    def chance() -> float:
+        drawn.append(0.5)
+        return 0.5
+
+    metrics = App(auto_start=False).metrics
+    clock = ManualClock()
+    app = App(auto_start=False, clock=clock, random=chance, metrics=metrics, retry=2)
+
+    @app.task
+    async def fail() -> None:
+        raise ValueError
+
+    async with app:
+        handle = await fail.enqueue()
+        await app.worker().run_until_idle()
+        assert (await app.jobs.get(handle.id)).attempt == 2
+    assert app.metrics is metrics
+    assert metrics.get("offpath_jobs_failed_total", task="fail", queue="default") is not None
+    assert drawn

@@ -64,9 +64,7 @@ LOOK_EVERY = 1.0
 KEEP_EVERY = 1.0
 """Seconds between two looks at the loops, and their metrics."""
 IDLE_LOOK = 5.0
-"""Seconds between two tries of what is done while there is nothing else to do."""
-IDLE_BATCH = 100_000
-"""Dead jobs that one such try may put back; the policy's own batch is smaller."""
+"""Seconds between two tries of what is done while there is room and nothing else is due."""
 COUNT_EVERY = 15.0
 """Seconds between two counts of what is due, for the metrics."""
 BACKLOG_EVERY = 1.0
@@ -391,10 +389,11 @@ class Worker:
             _ = self._tasks.spawn(self.stop(), "stop")
 
     async def _when_idle(self) -> Turn:
-        redrive = self._parts.upkeep.redrive
-        if redrive is None or self._engine.hand:
+        redrive, room = self._parts.upkeep.redrive, self._engine.hand.free
+        if redrive is None or room <= 0 or self._engine.claimer.more:
             return NOTHING
-        tally = await redrive.move(IDLE_BATCH)
+        # No more than have a slot: what is put back is to show that it succeeds before others are.
+        tally = await redrive.move(room)
         # More may be due as soon as something was: the policy's batch is the bound of a step.
         return turn_of(replace(tally, more=tally.total > 0))
 

@@ -332,13 +332,14 @@ async def test_ended_jobs_are_pruned(rig: Rig) -> None:
     assert await rig.memory.get([job]) == []
 
 
-async def test_idle_work_is_done_only_while_idle(rig: Rig) -> None:
-    calls: list[float] = []
+async def test_dead_jobs_are_put_back_while_there_is_room_and_nothing_is_due(rig: Rig) -> None:
+    """One long job in one of three slots keeps no dead one waiting; a full worker does."""
+    calls: list[int] = []
     gate = asyncio.Event()
 
     class Idle:
         async def move(self, limit: int) -> Tally:
-            calls.append(rig.clock.monotonic())
+            calls.append(limit)
             return Tally()
 
     async def slow() -> None:
@@ -346,10 +347,16 @@ async def test_idle_work_is_done_only_while_idle(rig: Rig) -> None:
 
     rig.task(slow)
     await rig.enqueue("slow")
-    await rig.started(redrive=Idle())
+    await rig.started(redrive=Idle(), concurrency=3)
+    await rig.pass_time(30, step=1)
+    assert calls
+    assert set(calls[1:]) == {2}, "as many as there is room for"
+    for _ in range(2):
+        await rig.enqueue("slow")
+    await rig.pass_time(2, step=0.5)
     before = len(calls)
     await rig.pass_time(30, step=1)
-    assert len(calls) == before
+    assert len(calls) == before, "no slot is free"
     gate.set()
     await rig.pass_time(30, step=1)
     assert len(calls) > before
