@@ -21,7 +21,7 @@ from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import framed, option_group, options
 from offpath.cli.logs import configure
 from offpath.cli.option_values import given_only, read_by
-from offpath.cli.worker_ends import Ends, Watch, ends_option
+from offpath.cli.worker_ends import EndsWatch, WorkerEnds, ends_option
 from offpath.config import Settings
 from offpath.errors import StoreUnavailable
 from offpath.health.probe import Probe, require_token
@@ -48,7 +48,7 @@ class _Kin(NamedTuple):
     """The processes that this one belongs to."""
 
     parent_pipe: int | None
-    """Ends when the parent does."""
+    """WorkerEnds when the parent does."""
     place: Sibling
 
 
@@ -133,7 +133,7 @@ def worker(
     processes: int | None,
     url: str | None,
     health: dict[str, Any],
-    ends: Ends,
+    ends: WorkerEnds,
     kin: _Kin,
     log_level: str,
     log_format: str,
@@ -195,14 +195,14 @@ async def _serve(
     overrides: dict[str, Any],
     kin: _Kin,
     manager: Notifier | None,
-    ends: Ends,
+    ends: WorkerEnds,
 ) -> int:
     parent_pipe = kin.parent_pipe
     await open_patiently(app, settings.start_timeout)
     async with app:
         running = app.worker(**overrides)
         async with _probe(app, running, settings, kin.place) as probe:
-            watch = Watch(app, running, ends, overrides.get("queues") or settings.queues)
+            watch = EndsWatch(app, running, ends, overrides.get("queues") or settings.queues)
             await running.start()
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGQUIT, _dump, running)
@@ -223,7 +223,7 @@ async def _serve(
     return watch.exit_code(stopped) if ends.any else stopped.exit_code
 
 
-async def _until(running: Worker, watch: Watch | None) -> Stopped:
+async def _until(running: Worker, watch: EndsWatch | None) -> Stopped:
     """Run it until it is stopped, by a signal or by what was watched for."""
     if watch is None:
         return await running.run(signals=True)

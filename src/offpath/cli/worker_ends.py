@@ -26,7 +26,7 @@ _AGAIN: Final = 3
 _log = logging.getLogger("offpath.cli")
 
 
-class Ends(NamedTuple):
+class WorkerEnds(NamedTuple):
     """The ends that were asked for; none of them: it runs until it is stopped."""
 
     until_idle: bool
@@ -41,7 +41,7 @@ class Ends(NamedTuple):
 
 ends_option = option_group(
     "ends",
-    Ends,
+    WorkerEnds,
     click.option(
         "--until-idle", is_flag=True, help="End when nothing is due that this worker runs."
     ),
@@ -59,11 +59,11 @@ ends_option = option_group(
 )
 
 
-class Watch:
+class EndsWatch:
     """Looks whether an end has come, and stops the worker then."""
 
     def __init__(
-        self, app: App, running: AppWorker, ends: Ends, queues: Collection[str] | None
+        self, app: App, running: AppWorker, ends: WorkerEnds, queues: Collection[str] | None
     ) -> None:
         self._app = app
         self._queues = None if not queues or OTHERS in queues else frozenset(queues)

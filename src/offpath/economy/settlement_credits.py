@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from offpath.economy.ledger.operations.rewards import Reward
 from offpath.economy.ledger.outcome import Committed, Duplicate
@@ -12,14 +12,22 @@ from offpath.model.ledger.money import Currency, Money
 from offpath.model.settlement_run import AlreadyCredited, CreditAnswer, Credited, run_kind
 
 if TYPE_CHECKING:
-    from offpath.economy.economy import Economy
+    from offpath.economy.ledger.outcome import Outcome
     from offpath.health.crediting_run import Credit
 
 KEYS: Final = "settlement:"
 """The beginning of the keys of these rewards."""
 
 
-def crediting(economy: Economy, kind: str) -> Credit:
+class SubmitsRewards(Protocol):
+    """An economy, as far as it takes rewards."""
+
+    async def submit(self, request: Reward, /) -> Outcome:
+        """Have it decided and committed, once for its key."""
+        ...
+
+
+def crediting(economy: SubmitsRewards, kind: str) -> Credit:
     """The port for ``app.settlements.define(kind, credit=...)``. Raises ``InvalidArgument``."""
     named = run_kind(kind)
     actor = Actor.system(f"settlement:{named}")

@@ -52,6 +52,9 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     anchor: datetime | None = None
     function: str | None = None
     """The name under which a next-time function is registered."""
+    maker: str | None = None
+    """The name under which a function is registered that makes the job of an occurrence; None: each
+    copies the template."""
 
 
 class Schedule(Quiet, frozen=True, kw_only=True):

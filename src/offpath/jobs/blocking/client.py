@@ -21,9 +21,8 @@ from offpath.jobs.client.client import as_jobs, each_job, effects_of
 from offpath.jobs.client.core import core_of
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.worker_verbs import WorkingVerbs
-from offpath.jobs.values.at_once import BeginsInline, begins_here
 from offpath.jobs.values.gates import Gate
-from offpath.jobs.values.job import Job
+from offpath.jobs.values.job import BeginsInline, Job, begins_here
 from offpath.model.unsent import unsent
 
 if TYPE_CHECKING:

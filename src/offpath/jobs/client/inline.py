@@ -6,8 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from offpath.errors import AppClosed, InvalidArgument, UnknownTask
-from offpath.jobs.values.at_once import in_the_way
-from offpath.jobs.values.job import Job
+from offpath.jobs.values.job import Job, in_the_way
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.model.unsent import unsent

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from offpath.jobs.client.batch import Batch
 from offpath.jobs.client.client import as_jobs
-from offpath.jobs.values.at_once import begins_here
 from offpath.jobs.values.gates import Gate
-from offpath.jobs.values.job import Job
+from offpath.jobs.values.job import Job, begins_here
 from offpath.model.effects import Effects
 
 if TYPE_CHECKING:

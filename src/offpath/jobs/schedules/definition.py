@@ -10,7 +10,8 @@ from typing import Any, TypedDict, TypeVar, cast
 from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument
-from offpath.jobs.schedules.occurrences import occurrence_id
+from offpath.jobs.define.task import Sending
+from offpath.jobs.schedules.occurrences import Maker, Makers, first_made, occurrence_id
 from offpath.jobs.schedules.times import EPOCH, NextTime, next_time
 from offpath.jobs.values.job import Job
 from offpath.model import checks
@@ -69,19 +70,27 @@ class Functions(dict[str, NextTime]):
 
 
 def defined(
-    name: str, job: Job[Any, Any], terms: Mapping[str, Any], functions: Functions, *, origin: str
+    name: str,
+    job: Job[Any, Any] | Maker,
+    terms: Mapping[str, Any],
+    functions: Functions,
+    *,
+    origin: str,
+    makers: Makers | None = None,
 ) -> Schedule:
     """A schedule of these keywords. Raises ``InvalidArgument``."""
     _refuse_unknown(terms)
     timing = _timing(terms, functions)
     if timing is None:
         raise InvalidArgument(f"schedule {name!r} needs one of cron=, every= and when=")
-    schedule = Schedule(
-        name=checks.text(checks.name(name, "schedule name"), "schedule name", longest=MAX_NAME),
-        timing=timing,
-        template=template_of(name, job),
-        origin=origin,
-    )
+    named = checks.text(checks.name(name, "schedule name"), "schedule name", longest=MAX_NAME)
+    if makers is not None and not isinstance(job, Job | Sending) and callable(job):
+        timing = replace(timing, maker=named)
+        template = first_made(named, job, timing, functions, template_of)
+        makers[named] = job
+    else:
+        template = template_of(name, job)
+    schedule = Schedule(name=named, timing=timing, template=template, origin=origin)
     return _with_policies(schedule, terms)
 
 
@@ -92,10 +101,11 @@ def changed(
     _refuse_unknown(terms)
     template = schedule.template if job is None else template_of(schedule.name, job)
     timing = _timing(terms, functions) or _retimed(schedule, terms)
+    timing = replace(timing, maker=schedule.timing.maker if job is None else None)
     return _with_policies(replace(schedule, timing=timing, template=template, origin="api"), terms)
 
 
-def template_of(name: str, job: Job[Any, Any]) -> NewJob:
+def template_of(name: str, job: object) -> NewJob:
     """The job that each occurrence copies: without an id and times of its own."""
     if not isinstance(job, Job):
         raise InvalidArgument(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 from uuid import UUID
 
 from msgspec.structs import replace
 
-from offpath.jobs.schedules.times import NextTime
+from offpath.errors import InvalidArgument
+from offpath.jobs.schedules.times import EPOCH, NextTime, next_time
 from offpath.model.job import NewJob
 from offpath.model.options import decode_run, encode_run
 from offpath.model.schedule import (
@@ -21,9 +23,22 @@ from offpath.model.schedule import (
     Overlap,
     Schedule,
     ScheduleRecord,
+    Timing,
+    TimingKind,
 )
 from offpath.runtime.ids import derive_id
+from offpath.runtime.seats import check_seat
+from offpath.runtime.zones import zone_of
 
+if TYPE_CHECKING:
+    from offpath.jobs.values.job import Job
+
+Maker = Callable[[datetime], "Job[Any, Any]"]
+"""Makes the job of an occurrence; it is given its time, in the zone of a cron expression."""
+Template = Callable[[str, "Job[Any, Any]"], "NewJob"]
+
+
+Make = Callable[[Schedule, datetime], NewJob]
 RECORDED = 100
 """Missed occurrences that are recorded at once: of a long outage, the latest."""
 WALK = 200
@@ -32,9 +47,15 @@ _MINUTE = timedelta(minutes=1)
 
 
 def plan(
-    record: ScheduleRecord, next_time: NextTime, now: datetime, *, attended: bool = False
+    record: ScheduleRecord,
+    next_time: NextTime,
+    now: datetime,
+    *,
+    attended: bool = False,
+    make: Make | None = None,
 ) -> Firing:
-    """The firing of a schedule whose ``next_at`` has come. ``now`` is the store's time.
+    """The firing of a schedule whose ``next_at`` has come. ``now`` is the store's time, ``make``
+    makes the job of an occurrence, a copy of the template by default.
 
     ``attended``: a worker has watched it wait (``Overlap.QUEUE``), so nothing of it was missed.
     """
@@ -43,14 +64,14 @@ def plan(
     if first is None:
         raise AssertionError("a schedule without a next time is not due")
     if attended:
-        return _firing(record, (first,), frozenset({first}), next_time(first))
+        return _firing(record, (first,), frozenset({first}), next_time(first), make)
     due = due_times(next_time, first, max(first, now), most=max(schedule.missed_limit, RECORDED))
     made = _made(schedule, due, now - timedelta(seconds=schedule.grace))
     if schedule.overlap is not Overlap.ALLOW and len(made) > 1:
         # Each is to see how the one before it is doing: one in a transaction.
         cut = due.index(min(made)) + 1
-        return _firing(record, due[:cut], frozenset({due[cut - 1]}), due[cut])
-    return _firing(record, due, made, next_time(due[-1]))
+        return _firing(record, due[:cut], frozenset({due[cut - 1]}), due[cut], make)
+    return _firing(record, due, made, next_time(due[-1]), make)
 
 
 def due_times(
@@ -105,9 +126,10 @@ def _firing(
     due: tuple[datetime, ...],
     made: frozenset[datetime],
     next_at: datetime | None,
+    make: Make | None,
 ) -> Firing:
     schedule = record.schedule
-    jobs = {at: occurrence_job(schedule, at) for at in due if at in made}
+    jobs = {at: (make or occurrence_job)(schedule, at) for at in due if at in made}
     return Firing(
         schedule=schedule.name,
         expected=due[0] if record.next_at is None else record.next_at,
@@ -149,3 +171,48 @@ def occurrence_id(name: str, at: datetime) -> str:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+class Makers(dict[str, Maker]):
+    """The makers of an app, by the names of their schedules."""
+
+
+def first_made(
+    name: str, maker: Maker, timing: Timing, functions: Mapping[str, NextTime], template: Template
+) -> NewJob:
+    """The job of the first occurrence since 1970, as the schedule's template: the same in every
+    process. Raises ``InvalidArgument`` for a function that makes another job when asked again.
+    """
+    check_seat(maker, f"schedule {name}: the function of its job", plain=True)
+    at = next_time(timing, functions)(EPOCH) or EPOCH
+    made = template(name, maker(_local(timing, at)))
+    if replace(template(name, maker(_local(timing, at))), id=made.id) != made:
+        raise InvalidArgument(
+            f"the function of schedule {name!r} makes another job each time that it is asked of "
+            "the same occurrence: let it depend on the time that it is given alone"
+        )
+    return made
+
+
+def job_of(
+    schedule: Schedule,
+    at: datetime,
+    makers: Mapping[str, Maker],
+    template: Template,
+    job_id: str | None = None,
+) -> NewJob:
+    """The job of an occurrence. Raises ``InvalidArgument`` for a function that is not here."""
+    name = schedule.timing.maker
+    if name is None:
+        return occurrence_job(schedule, at, job_id)
+    if name not in makers:
+        raise InvalidArgument(
+            f"the job of schedule {schedule.name!r} is made by a function, which this app does not "
+            "have: let the app that workers run define the schedule"
+        )
+    made = template(schedule.name, makers[name](_local(schedule.timing, at)))
+    return occurrence_job(replace(schedule, template=made), at, job_id)
+
+
+def _local(timing: Timing, at: datetime) -> datetime:
+    return at.astimezone(zone_of(timing.zone)) if timing.kind is TimingKind.CRON else at

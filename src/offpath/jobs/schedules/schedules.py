@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from offpath.errors import Conflict, InvalidArgument, ScheduleNotFound
-from offpath.jobs.schedules.definition import Functions, Terms, changed, defined
-from offpath.jobs.schedules.occurrences import occurrence_job
+from offpath.jobs.schedules.definition import Functions, Terms, changed, defined, template_of
+from offpath.jobs.schedules.occurrences import Maker, Makers, job_of
 from offpath.jobs.schedules.ticker import OccurrenceStore, Ticker
 from offpath.jobs.schedules.times import NextTime, next_time
 from offpath.model import checks
@@ -16,6 +16,7 @@ from offpath.model.schedule import Occurrence, OccurrenceOutcome, Schedule, Sche
 
 if TYPE_CHECKING:
     from offpath.jobs.values.job import Job
+    from offpath.model.job import NewJob
     from offpath.runtime.clock import Clock
     from offpath.runtime.loop import Report
 
@@ -37,16 +38,22 @@ class Schedules:
         """The schedules that the code of this app defines; workers put them when they start."""
         self.functions = Functions()
         """The next-time functions of this app."""
+        self.makers = Makers()
+        """The functions of this app that make jobs of occurrences."""
 
     # -- in code ---------------------------------------------------------------------------------
 
-    def define(self, name: str, job: Job[Any, Any], /, **terms: Unpack[Terms]) -> Schedule:
+    def define(self, name: str, job: Job[Any, Any] | Maker, /, **terms: Unpack[Terms]) -> Schedule:
         """Have a schedule put by every worker that starts; see :meth:`offpath.App.schedule`."""
         if name in self.definitions:
             raise InvalidArgument(f"there is a schedule {name!r} already: give this one a new name")
-        made = defined(name, job, terms, self.functions, origin="code")
+        made = defined(name, job, terms, self.functions, origin="code", makers=self.makers)
         self.definitions[name] = made
         return made
+
+    def make(self, schedule: Schedule, at: datetime, job_id: str | None = None) -> NewJob:
+        """The job of an occurrence. Raises ``InvalidArgument`` for a function that is not here."""
+        return job_of(schedule, at, self.makers, template_of, job_id)
 
     def ticker(self, clock: Clock, report: Report, store: OccurrenceStore | None = None) -> Ticker:
         """The ticker that fires due schedules for one worker; on this app's store by default."""
@@ -119,7 +126,7 @@ class Schedules:
         store = await self._opened()
         record = await self._record(store, name)
         now = await store.ping()
-        job = occurrence_job(record.schedule, now, self._new_id())
+        job = self.make(record.schedule, now, self._new_id())
         made = Occurrence(schedule=name, at=now, outcome=OccurrenceOutcome.TRIGGERED, job=job.id)
         if not await store.trigger_schedule(name, job, made):
             raise _unknown(name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from offpath.jobs.schedules.definition import Functions
-    from offpath.model.job import JobRecord
+    from offpath.model.job import JobRecord, NewJob
     from offpath.model.schedule import Schedule, ScheduleRecord
     from offpath.runtime.clock import Clock
     from offpath.runtime.loop import Report
@@ -66,6 +66,10 @@ class DefinedSchedules(Protocol):
     @property
     def functions(self) -> Functions:
         """Its next-time functions."""
+        ...
+
+    def make(self, schedule: Schedule, at: datetime) -> NewJob:
+        """The job of an occurrence. Raises ``InvalidArgument``."""
         ...
 
 
@@ -168,7 +172,7 @@ class Ticker:
             return self._hold(record)
         times = next_time(schedule.timing, self._book.functions)
         attended = schedule.overlap is Overlap.QUEUE and await self._waited(store, record)
-        firing = plan(record, times, now, attended=attended)
+        firing = plan(record, times, now, attended=attended, make=self._book.make)
         status = await store.fire(firing)
         return self._hold(record) if status is FiringStatus.HELD else status
 

@@ -10,6 +10,7 @@ from offpath.jobs.schedules.schedules import Schedules
 
 if TYPE_CHECKING:
     from offpath.jobs.schedules.definition import Terms
+    from offpath.jobs.schedules.occurrences import Maker
     from offpath.jobs.values.job import Job
     from offpath.model.schedule import Schedule
 
@@ -22,8 +23,13 @@ class ScheduleVerbs:
     schedules: Schedules
     """The schedules of the store: create, change, pause, resume, trigger, delete, look at."""
 
-    def schedule(self, name: str, job: Job[Any, Any], /, **terms: Unpack[Terms]) -> Schedule:
+    def schedule(
+        self, name: str, job: Job[Any, Any] | Maker, /, **terms: Unpack[Terms]
+    ) -> Schedule:
         """Make a job by itself: ``app.schedule("nightly", report.job(), cron="0 3 * * *")``.
+
+        Instead of a job it takes a function of the occurrence's time that makes one, as
+        ``lambda at: report.job(at.date())``; it must depend on that time alone.
 
         Workers put it into the store when they start, and once per occurrence in the whole fleet
         one of them makes a job like ``job``. Exactly one of ``cron`` (with a ``zone``), ``every``
