@@ -479,6 +479,8 @@ def test_the_audit_is_listed_and_what_rests_is_released(money: Money) -> None:
     [one] = money.json("economy", "audit")["items"]
     assert (one["phase"], one["subject"]) == ("released", "fees")
     assert money.json("ledger", "prove")["holds"] is True
+    recent = money.json("ledger", "prove", "--since", "2020-01-01T00:00Z")
+    assert (recent["holds"], recent["postings"], recent["accounts"]) == (True, 1, 1)
 
 
 def test_a_file_of_another_form_is_reconciled(money: Money) -> None:

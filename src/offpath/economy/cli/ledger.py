@@ -26,13 +26,14 @@ from offpath.cli.frame import (
     store_command,
     url_option,
 )
-from offpath.cli.option_values import read_by
+from offpath.cli.option_values import iso_time, read_by
 from offpath.cli.values import Listing, Said, Shown
 from offpath.economy.cli.ledger_views import (
     account_page,
     checkpoint_document,
     exported_shown,
     proof_shown,
+    recent_proof_shown,
     statement_page,
     verification_shown,
 )
@@ -208,18 +209,30 @@ async def statement(app: App, *, account: str, before: int, limit: int) -> Listi
 
 @ledger.command("prove")
 @click.option("--light", is_flag=True, help="Look at accounts only; do not replay the chains.")
+@click.option(
+    "--since",
+    callback=iso_time,
+    metavar="TIME",
+    help="Prove what was posted since then and believe what was before; an ISO time with a zone.",
+)
 @option_group("rates", _rates, _rate_option("par"), _rate_option("payout"))
 @store_command
-async def prove_ledger(app: App, *, light: bool, rates: Rates) -> Shown:
+async def prove_ledger(app: App, *, light: bool, since: datetime | None, rates: Rates) -> Shown:
     r"""Prove that the books hold.
 
     Conserved, backed, nothing overdrawn, every chain whole. Exit code 1 when they do not.
 
     \b
     offpath ledger prove
+    offpath ledger prove --since 2026-11-28T00:00Z
     """
     from offpath.economy.ledger.proof import prove
+    from offpath.economy.ledger.recent_proof import prove_since
 
+    if since is not None:
+        if light:
+            raise click.UsageError("--light replays nothing: leave it or --since out")
+        return recent_proof_shown(await prove_since(app.store(), since))
     return proof_shown(await prove(app.store(), rates, full=not light))
 
 

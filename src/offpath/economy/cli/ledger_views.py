@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from offpath.economy.ledger.checkpoint import Verification
     from offpath.economy.ledger.export import Exported
     from offpath.economy.ledger.proof import Proof
+    from offpath.economy.ledger.recent_proof import RecentProof
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.posting import LinkRecord
     from offpath.model.ledger.records import AccountRecord, Checkpoint
@@ -77,6 +78,17 @@ def proof_shown(proof: Proof) -> Shown:
     plain: dict[str, Any] = msgspec.to_builtins(proof)
     document = {"holds": proof.holds, "shortfall": _usd(proof.shortfall), **plain}
     return Shown(document, _proof_lines(proof), exit=DONE if proof.holds else FAILED)
+
+
+def recent_proof_shown(proof: RecentProof) -> Shown:
+    """A proof of what was posted since a time."""
+    document = {"holds": proof.holds, **msgspec.to_builtins(proof)}
+    since = proof.since.isoformat(timespec="seconds")
+    lines: list[Part] = [f"{proof.postings} postings on {proof.accounts} accounts since {since}"]
+    lines.append("  yes  chains and postings" if proof.holds else "  NO   chains and postings")
+    lines += [f"broken: {one}" for one in proof.breaks]
+    lines += [f"wrong: {line}" for line in proof.wrong]
+    return Shown(document, lines, exit=DONE if proof.holds else FAILED)
 
 
 def _proof_lines(proof: Proof) -> list[Part]:

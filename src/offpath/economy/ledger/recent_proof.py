@@ -1,0 +1,109 @@
+"""The proof of what was posted since a time: it costs that much, however long the ledger is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from offpath.economy.ledger.chains import MOST_BREAKS, PAGE, Break, ChainWalk
+from offpath.model import checks
+from offpath.model.ledger.faults import ChainBroken
+from offpath.model.ledger.posting import PostingRecord, verified
+
+if TYPE_CHECKING:
+    from offpath.store.ledger import LedgerReads, LedgerStore
+
+
+class RecentProof(Struct, frozen=True, kw_only=True):
+    """The proof of the postings since a time. What was before is believed."""
+
+    since: datetime
+    postings: int
+    accounts: int
+    """The accounts that moved since."""
+    breaks: tuple[Break, ...] = ()
+    """Accounts whose chain does not hold since then; at most 100."""
+    wrong: tuple[str, ...] = ()
+    """Postings that do not balance, or do not hash to their links; at most 100."""
+
+    @property
+    def holds(self) -> bool:
+        """True if nothing was found."""
+        return not (self.breaks or self.wrong)
+
+
+async def prove_since(store: LedgerStore, since: datetime) -> RecentProof:
+    """Prove that each posting since a time balances and hashes, that each account's links follow
+    one another from there, and that its row is where they end. Reads only, of one moment.
+
+    It keeps some of each account that moved in memory. Raises ``InvalidArgument`` for a time
+    without a zone.
+    """
+    at = round(checks.aware(since, "since").timestamp() * 1_000)
+    walks = _Walks()
+    async with store.ledger_snapshot() as reads:
+        after = await _before(reads, at)
+        while page := await reads.ledger_postings(after=after, limit=PAGE):
+            for posting in page:
+                walks.take(posting)
+            after = page[-1].seq
+        await walks.end(reads)
+    return RecentProof(
+        since=since,
+        postings=walks.postings,
+        accounts=len(walks.walks),
+        breaks=tuple(walks.breaks.values())[:MOST_BREAKS],
+        wrong=tuple(walks.wrong),
+    )
+
+
+async def _before(reads: LedgerReads, at: int) -> int:
+    """The number before the first posting of that time or later, found by halves."""
+    low, high = 0, await reads.ledger_last()
+    while low < high:
+        middle = (low + high) // 2
+        found = await reads.ledger_postings(after=middle, limit=1)
+        if found and found[0].at < at:
+            low = found[0].seq
+        else:
+            high = middle
+    return low
+
+
+class _Walks:
+    """The chains of the accounts that moved, each from its first link since."""
+
+    def __init__(self) -> None:
+        self.walks: dict[str, ChainWalk] = {}
+        self.breaks: dict[str, Break] = {}
+        self.wrong: list[str] = []
+        self.postings = 0
+
+    def take(self, posting: PostingRecord) -> None:
+        """The next posting, in the order of the commits."""
+        self.postings += 1
+        try:
+            verified(posting)
+        except ChainBroken as error:
+            if len(self.wrong) < MOST_BREAKS:
+                self.wrong.append(str(error))
+        for link in posting.links:
+            walk = self.walks.get(link.account)
+            if walk is None:
+                walk = self.walks[link.account] = ChainWalk(link.account)
+                if link.number > 1:
+                    walk.resume(link)
+            if (found := walk.step(link, posting.meta)) is not None:
+                self.breaks.setdefault(link.account, found)
+
+    async def end(self, reads: LedgerReads) -> None:
+        """Compare where each walk came to with its account's row."""
+        names = sorted(self.walks.keys() - self.breaks.keys())
+        for begin in range(0, len(names), PAGE):
+            page = names[begin : begin + PAGE]
+            rows = {one.id: one for one in await reads.ledger_accounts(ids=page, limit=PAGE)}
+            for name in page:
+                if (found := self.walks[name].end(rows.get(name))) is not None:
+                    self.breaks[name] = found
