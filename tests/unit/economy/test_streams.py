@@ -24,6 +24,7 @@ from offpath.economy import (
     RequestPayout,
     Reverse,
     ReversePayout,
+    Reward,
     SettlePayout,
     Share,
     Spend,
@@ -54,6 +55,7 @@ refunds = st.tuples(st.just("refund"), orders)
 dollars = st.none() | st.integers(1, 5_000).map(lambda minor: Money(Currency.USD, minor))
 clawbacks = st.tuples(st.just("clawback"), users, amounts, st.none() | orders, dollars, dollars)
 write_offs = st.tuples(st.just("write_off"), users, st.none() | amounts)
+rewards = st.tuples(st.just("reward"), users, amounts)
 funds = st.tuples(st.just("fund"), st.integers(1, 5_000).map(lambda n: Money(Currency.USD, n)))
 requests = st.tuples(st.just("request"), users, amounts)
 others = st.tuples(
@@ -74,6 +76,7 @@ steps = st.one_of(
     refunds,
     clawbacks,
     write_offs,
+    rewards,
     funds,
     requests,
     others,
@@ -151,6 +154,11 @@ class Stream:
     async def write_off(self, user: str, amount: Money | None) -> Any:
         return await self.economy.submit(
             WriteOff(key=self.key(), actor=OPS, user=user, amount=amount, reason="x")
+        )
+
+    async def reward(self, user: str, amount: Money) -> Any:
+        return await self.economy.submit(
+            Reward(key=self.key(), actor=OPS, user=user, amount=amount, reason="x")
         )
 
     async def fund(self, amount: Money) -> Any:

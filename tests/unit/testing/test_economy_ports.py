@@ -52,7 +52,7 @@ async def test_a_directory_clears_all_but_those_it_is_told_of() -> None:
 async def test_a_feed_gives_its_records_or_fails_for_a_window() -> None:
     record = ReconcileRecord(kind=RecordKind.BUY, key="a", amount=usd(1), ref="r", at=T0)
     feed = FakeFeed([record], [])
-    assert await feed.pull(WINDOW) == Pulled(processor=(record,))
+    assert await feed.pull(WINDOW) == Pulled(processor=(record,), ledger=())
     feed.failing[WINDOW] = ConnectionError("down")
     with pytest.raises(ConnectionError):
         await feed.pull(WINDOW)
