@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.model.changes import ChangedJob
 from offpath.model.fan_out import TASK as FAN_OUT
@@ -88,6 +91,19 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     them is had. Costs a little more than a lease without it, however many there are."""
     suspects_only: bool = False
     """True if suspects are asked for, and nothing else. They run apart from all other jobs."""
+
+    def without(self, jobs: Sequence[LeasedJob]) -> LeaseRequest:
+        """The request for what is left to ask for, once these jobs were had."""
+        if not jobs:
+            return self
+        tasks, queues = Counter(job.task for job in jobs), Counter(job.queue for job in jobs)
+        return replace(
+            self,
+            limit=self.limit - len(jobs),
+            tasks={task: room - tasks[task] for task, room in self.tasks.items()},
+            queue_rooms={name: room - queues[name] for name, room in self.queue_rooms.items()},
+            served=dict(queues + Counter(self.served)),
+        )
 
 
 class Leased(Struct, frozen=True, kw_only=True):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
@@ -72,7 +71,7 @@ class Leases:
             jobs += leased.jobs
             due_in = due_in if leased.due_in is None else leased.due_in
             ends -= not marked and self.front.at_start
-            rest = _less(rest, leased.jobs)
+            rest = rest.without(leased.jobs)
             goes_on = leased.jobs or marked or (self.front.partial and ends > 0)
             if not (leased.more and goes_on and any(rest.tasks.values())) or rest.limit <= 0:
                 break
@@ -179,19 +178,6 @@ class Leases:
     def _note(self, request: LeaseRequest, rows: Rows, leased: Leased) -> None:
         places = [row[RUN_AT] for row in rows if row[JOB] is not None]
         self.front.took(leased.jobs, places, wanted=request.limit)
-
-
-def _less(request: LeaseRequest, jobs: Sequence[LeasedJob]) -> LeaseRequest:
-    """What is left to ask for behind these jobs."""
-    if not jobs:
-        return request
-    tasks, served = Counter(job.task for job in jobs), Counter(job.queue for job in jobs)
-    return replace(
-        request,
-        limit=request.limit - len(jobs),
-        tasks={task: room - tasks[task] for task, room in request.tasks.items()},
-        served={**request.served, **(served + Counter(request.served))},
-    )
 
 
 def _leased(

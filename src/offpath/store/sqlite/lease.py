@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
@@ -26,8 +26,25 @@ from offpath.store.sqlite.suspects import lease_apart, nothing_apart, paused_que
 
 PROMOTED_AT_ONCE: Final = 1_000
 
+MOST_LANES: Final = 64
+"""Lanes that are looked at together; behind them the next lease goes on."""
+
 Lane = tuple[str, str]
 """A queue and a task."""
+
+
+class Walk:
+    """The places where the next lease goes on, of more lanes or fair keys than one sees."""
+
+    __slots__ = ("key", "queue", "task")
+
+    def __init__(self) -> None:
+        self.task = self.queue = self.key = ""
+
+    @property
+    def at_start(self) -> bool:
+        """True if the next lease begins at the first lane."""
+        return not (self.task or self.queue)
 
 
 def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Leased | None:
@@ -48,14 +65,14 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
 
 
 def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
-    """True if there is something to hand out, at least of what is ready already."""
-    lanes = [(queue, task) for queue, task in _lanes(session, now, "ready_lanes", request)]
-    if not lanes or not request.declined:
-        return bool(lanes)
+    """True if there may be something to hand out, at least of what is ready already."""
+    lanes, left = _ready(session, now, request, Walk())
+    if left or not lanes or not request.declined:
+        return left or bool(lanes)
     return bool(order.best_of(session, now, request, lanes, 1))
 
 
-def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
+def lease(session: Session, now: int, request: LeaseRequest, walk: Walk) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
     if request.suspects_only:
         return lease_apart(session, now, request)
@@ -65,14 +82,54 @@ def lease(session: Session, now: int, request: LeaseRequest) -> Leased:
     held_back = _promote(session, now, scheduled)
     if held_back or any(at <= now for _, _, at in scheduled):
         scheduled = _lanes(session, now, "scheduled_lanes", request)
-    ready = _lanes(session, now, "ready_lanes", request)
-    jobs = _take(session, now, request, ready)
+    jobs, left = _take_in_turn(session, now, request, walk)
     return Leased(
         jobs=jobs,
         now=instant(now),
-        more=held_back or (len(jobs) >= request.limit > 0),
+        more=held_back or (len(jobs) >= request.limit > 0) or left,
         due_in=_seconds_until([at for _, _, at in scheduled], now),
     )
+
+
+def _take_in_turn(
+    session: Session, now: int, request: LeaseRequest, walk: Walk
+) -> tuple[tuple[LeasedJob, ...], bool]:
+    """Take from the lanes until there is enough, each in its turn; whether there may be more."""
+    ends = 1 if walk.at_start else 2  # a round that begins in the middle ends there
+    jobs: tuple[LeasedJob, ...] = ()
+    rest = request
+    while ends > 0 and rest.limit > 0:
+        lanes, _ = _ready(session, now, rest, walk)
+        ends -= walk.at_start
+        more = _take(session, now, rest, lanes, walk)
+        rest = rest.without(more)
+        jobs = more if not jobs else tuple(sorted((*jobs, *more), key=_RANKS[request.order]))
+    return jobs, ends > 0
+
+
+def _ready(
+    session: Session, now: int, request: LeaseRequest, walk: Walk
+) -> tuple[list[Lane], bool]:
+    """The next lanes with ready jobs, and whether there may be more behind them."""
+    tasks = [task for task, room in request.tasks.items() if room > 0]
+    query = SQL["ready_lanes"](
+        tasks=batch(tasks),
+        queues=batch(sorted({*request.queues})),
+        from_task=walk.task,
+        from_queue=walk.queue,
+        most=MOST_LANES,
+    )
+    rows = session.run(query)
+    left = not request.queues and len(rows) >= MOST_LANES
+    walk.task, walk.queue = _behind(rows[-1]) if left else ("", "")
+    found = [(queue, task) for task, queue in rows if queue is not None]
+    return _open(session, now, request, found), left
+
+
+def _behind(row: Row) -> Lane:
+    """The place behind a task and queue; without a queue the task is over."""
+    task, queue = row
+    return (task + "\x01", "") if queue is None else (task, queue + "\x01")
 
 
 def _may_lease(session: Session, now: int, request: LeaseRequest) -> bool:
@@ -83,7 +140,12 @@ def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) ->
     """The lanes of the tasks and queues that were asked for, where there is room and no pause."""
     tasks = [task for task, room in request.tasks.items() if room > 0]
     query = SQL[statement](tasks=batch(tasks), queues=batch(sorted({*request.queues})))
-    lanes = [lane for lane in session.run(query) if request.queue_rooms.get(lane[0], 1) > 0]
+    return _open(session, now, request, session.run(query))
+
+
+def _open(session: Session, now: int, request: LeaseRequest, lanes: list[Any]) -> list[Any]:
+    """Those of lanes whose queue has room and no pause."""
+    lanes = [lane for lane in lanes if request.queue_rooms.get(lane[0], 1) > 0]
     stopped = paused_queues(session, now) if lanes else {}
     return [lane for lane in lanes if lane[0] not in stopped] if stopped else lanes
 
@@ -101,7 +163,7 @@ def _promote(session: Session, now: int, scheduled: Iterable[Row]) -> bool:
 
 
 def _take(
-    session: Session, now: int, request: LeaseRequest, lanes: list[Row]
+    session: Session, now: int, request: LeaseRequest, lanes: list[Lane], walk: Walk
 ) -> tuple[LeasedJob, ...]:
     if request.limit <= 0 or not lanes:
         return ()
@@ -110,13 +172,13 @@ def _take(
         rows = session.run(_of_one_queue(now, request, lanes))
         rows.sort(key=_rank)
     else:
-        rows = _chosen(session, now, request, lanes)
+        rows = _chosen(session, now, request, lanes, walk)
     if any(row[ANNOUNCE] for row in rows):
         session.stirred = True
     return tuple(LEASED.all(row[:WIDTH] for row in rows))
 
 
-def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:
+def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Lane]) -> Query:
     """Within one queue, its own order is the whole order."""
     shared = {"worker": request.worker, "now": now}
     queue, task = lanes[0]
@@ -128,9 +190,11 @@ def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Row]) -> Query:
     return SQL["lease_lanes"](lanes=rooms, limit=limit, **shared)
 
 
-def _chosen(session: Session, now: int, request: LeaseRequest, lanes: list[Row]) -> list[Row]:
+def _chosen(
+    session: Session, now: int, request: LeaseRequest, lanes: list[Lane], walk: Walk
+) -> list[Row]:
     """Several queues, or another order: chosen first, then handed out."""
-    chosen = order.choose(session, now, request, [(queue, task) for queue, task in lanes])
+    chosen, walk.key = order.choose(session, now, request, lanes, walk.key)
     query = SQL["take_chosen"](jobs=batch(chosen), worker=request.worker, now=now)
     rows = session.run(query) if chosen else []
     match request.order:
@@ -142,6 +206,14 @@ def _chosen(session: Session, now: int, request: LeaseRequest, lanes: list[Row])
             place = {seq: at for at, seq in enumerate(chosen)}
             rows.sort(key=lambda row: place[row[SEQ]])
     return rows
+
+
+_RANKS: Final[dict[Order, Callable[[LeasedJob], Any]]] = {
+    Order.PRIORITY: lambda job: (-job.priority, job.run_at, job.id),
+    Order.AGE: lambda job: (job.enqueued_at, job.id),
+    Order.BALANCED: lambda _: 0,  # they stay as they were taken
+}
+"""How the jobs of several looks are merged."""
 
 
 def _rank(row: Row) -> tuple[int, int, str]:

@@ -1,117 +1,123 @@
 -- name: ready_lanes
 -- Which of the queues and tasks that were asked for have ready jobs: one index probe each, however
--- many jobs there are, and lanes of others are jumped over. ([] as queues means all.)
--- (Comparing (queue, task) as a pair would walk all jobs of a queue: only its first part is used
+-- many jobs there are, and lanes of others are jumped over. ([] as queues means all; then at most
+-- "most" rows are looked at, from a lane on, and one without a queue ends each task.)
+-- (Comparing (task, queue) as a pair would walk all jobs of a task: only its first part is used
 -- to enter the index. Between a text and itself with char(1) there is no text.)
 with recursive
 asked (task) as materialized (select value from json_each(:tasks)),
-walked (queue) as (
+line (task) as (
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'ready'
-        order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'ready' and job.task >= max((select min(task) from asked), :from_task)
+        order by job.task limit 1
     )
-    where :queues = '[]'
     union all
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'ready' and job.queue > walked.queue
-        order by job.queue limit 1
+        select job.task from offpath_job as job
+        where
+            job.state = 'ready'
+            and job.task >= case
+                when line.task in (select task from asked) then line.task || char(1)
+                else (select min(asked.task) from asked where asked.task > line.task)
+            end
+        order by job.task limit 1
     )
-    from walked where walked.queue is not null
+    from line where line.task < (select max(task) from asked)
 ),
-line (queue) as (
-    select queue from walked where queue is not null
-    union all
-    select value from json_each(:queues)
-),
-lane (queue, task) as (
+lane (task, queue) as (
     select
-        line.queue,
+        line.task,
         (
-            select job.task from offpath_job as job
+            select job.queue from offpath_job as job
             where
-                job.state = 'ready' and job.queue = line.queue
-                and job.task >= (select min(task) from asked)
-            order by job.task limit 1
+                job.state = 'ready' and job.task = line.task
+                and job.queue >= case when line.task = :from_task then :from_queue else '' end
+            order by job.queue limit 1
         )
-    from line
+    from line where :queues = '[]' and line.task in (select task from asked)
     union all
     select
-        lane.queue,
+        lane.task,
         (
-            select job.task from offpath_job as job
-            where
-                job.state = 'ready' and job.queue = lane.queue
-                and job.task >= case
-                    when lane.task in (select task from asked) then lane.task || char(1)
-                    else (select min(asked.task) from asked where asked.task > lane.task)
-                end
-            order by job.task limit 1
+            select job.queue from offpath_job as job
+            where job.state = 'ready' and job.task = lane.task and job.queue > lane.queue
+            order by job.queue limit 1
         )
-    from lane where lane.task < (select max(task) from asked)
+    from lane where lane.queue is not null
+    order by 1, 2
+    limit :most
 )
-select queue, task from lane where task in (select task from asked)
+select task, queue from lane
+union all
+select line.task, named.value
+from line cross join json_each(:queues) as named
+where
+    line.task in (select task from asked)
+    and exists (
+        select 1 from offpath_job as job
+        where job.state = 'ready' and job.task = line.task and job.queue = named.value
+    )
 
 -- name: scheduled_lanes
 -- Which of the queues and tasks that were asked for have jobs that are not due, with the first due
--- time of each; as ready_lanes.
+-- time of each; as ready_lanes, but all of them.
 with recursive
 asked (task) as materialized (select value from json_each(:tasks)),
-walked (queue) as (
+line (task) as (
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'scheduled'
-        order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'scheduled' and job.task >= (select min(task) from asked)
+        order by job.task limit 1
     )
-    where :queues = '[]'
     union all
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'scheduled' and job.queue > walked.queue
-        order by job.queue limit 1
+        select job.task from offpath_job as job
+        where
+            job.state = 'scheduled'
+            and job.task >= case
+                when line.task in (select task from asked) then line.task || char(1)
+                else (select min(asked.task) from asked where asked.task > line.task)
+            end
+        order by job.task limit 1
     )
-    from walked where walked.queue is not null
+    from line where line.task < (select max(task) from asked)
 ),
-line (queue) as (
-    select queue from walked where queue is not null
-    union all
-    select value from json_each(:queues)
-),
-lane (queue, task) as (
+lane (task, queue) as (
     select
-        line.queue,
+        line.task,
         (
-            select job.task from offpath_job as job
-            where
-                job.state = 'scheduled' and job.queue = line.queue
-                and job.task >= (select min(task) from asked)
-            order by job.task limit 1
+            select job.queue from offpath_job as job
+            where job.state = 'scheduled' and job.task = line.task
+            order by job.queue limit 1
         )
-    from line
+    from line where :queues = '[]' and line.task in (select task from asked)
     union all
     select
-        lane.queue,
+        lane.task,
         (
-            select job.task from offpath_job as job
-            where
-                job.state = 'scheduled' and job.queue = lane.queue
-                and job.task >= case
-                    when lane.task in (select task from asked) then lane.task || char(1)
-                    else (select min(asked.task) from asked where asked.task > lane.task)
-                end
-            order by job.task limit 1
+            select job.queue from offpath_job as job
+            where job.state = 'scheduled' and job.task = lane.task and job.queue > lane.queue
+            order by job.queue limit 1
         )
-    from lane where lane.task < (select max(task) from asked)
+    from lane where lane.queue is not null
+),
+found (queue, task) as (
+    select queue, task from lane where queue is not null
+    union all
+    select named.value, line.task
+    from line cross join json_each(:queues) as named
+    where line.task in (select task from asked)
 )
 select
-    lane.queue, lane.task,
+    found.queue, found.task,
     (
         select job.run_at from offpath_job as job
-        where job.state = 'scheduled' and job.queue = lane.queue and job.task = lane.task
+        where job.state = 'scheduled' and job.queue = found.queue and job.task = found.task
         order by job.run_at limit 1
-    )
-from lane where lane.task in (select task from asked)
+    ) as due
+from found
+where due is not null
 
 -- name: promote
 -- Makes the due jobs of some lanes ready, the longest due first, a bounded number. (Those with a

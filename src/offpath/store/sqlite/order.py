@@ -24,6 +24,11 @@ Lane = tuple[str, str]
 Rank = tuple[Any, ...]
 """A job's place in its order; its last part is its ``seq``."""
 
+_KEYS: Final = 64
+"""Fair keys of all lanes that a lease looks at, if it is not for more jobs."""
+_FEWEST: Final = 8
+"""Fair keys of one lane that are looked at, however many lanes there are."""
+_ALL: Final = -1
 _SHALLOW: Final = 4
 """Candidates of each fair key that are looked at before more are asked for."""
 
@@ -43,18 +48,22 @@ class _Candidate(Struct, frozen=True, gc=False, order=True):
         return seq
 
 
-def choose(session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
-    """The jobs to hand out, as their ``seq``, best first."""
+def choose(
+    session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane], start: str
+) -> tuple[list[int], str]:
+    """The jobs to hand out, as their ``seq``, best first; and the fair key from which the next
+    lease looks on, as this one does from ``start``.
+    """
     if request.order is not Order.PRIORITY:
         session.run(SQL["turn_index"]())
     match request.order:
         case Order.PRIORITY:
-            found = best_of(session, now, request, lanes, request.limit)
-            return _Choice(request, _candidates(found), {}, {}).taken
+            lines = [(queue, task, "") for queue, task in lanes]
+            return _deepening(session, now, request, "lane_best", lines, {}), ""
         case Order.AGE:
-            return _oldest(session, now, request, lanes)
+            return _oldest(session, now, request, lanes), ""
         case Order.BALANCED:
-            return _balanced(session, now, request, lanes)
+            return _balanced(session, now, request, lanes, start)
 
 
 def best_of(
@@ -62,7 +71,7 @@ def best_of(
 ) -> list[Row]:
     """The first jobs of each lane that may run now and that this worker has not declined."""
     declined = batch(request.declined)
-    query = SQL["lane_best"](lanes=batch(lanes), limit=limit, declined=declined, now=now)
+    query = SQL["lane_best"](lines=batch(lanes), limit=limit, declined=declined, now=now)
     return session.run(query)
 
 
@@ -74,26 +83,59 @@ def _candidates(rows: Iterable[Row]) -> list[_Candidate]:
 
 
 def _oldest(session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
-    keys = session.run(SQL["turn_keys"](lanes=batch(lanes)))
+    keys = _keys(session, lanes, "", _ALL)
     lines = session.run(SQL["turn_priorities"](lines=batch(keys)))
     return _deepening(session, now, request, "turn_oldest", lines, {})
 
 
 def _balanced(
-    session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]
-) -> list[int]:
-    lines = session.run(SQL["turn_keys"](lanes=batch(lanes)))
-    running = _running(session, {line[2] for line in lines})
-    return _deepening(session, now, request, "turn_best", lines, running)
+    session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane], start: str
+) -> tuple[list[int], str]:
+    most = max(max(request.limit, _KEYS) // max(len(lanes), 1), _FEWEST)
+    lines = _keys(session, lanes, start, most)
+    if start:
+        lines += _before(session, lanes, start, most, lines)
+    seen = Counter((queue, task) for queue, task, _ in lines)
+    full = [lane for lane in lanes if seen[lane] >= most]
+    # Of more keys the best jobs of all come along: they do not wait for the turns of their keys.
+    query = SQL["turn_first"](
+        lines=batch(full), limit=request.limit, declined=batch(request.declined), now=now
+    )
+    best = _candidates(session.run(query)) if full else []
+    running = _running(session, {*(line[2] for line in lines), *(each.key for each in best)})
+    chosen = _deepening(session, now, request, "turn_best", lines, running, best)
+    last = [key for queue, task, key in lines if (queue, task) in full]
+    return chosen, last[-1] if last else ""
 
 
-def _deepening(
+def _keys(session: Session, lanes: Sequence[Lane], start: str, most: int) -> list[Row]:
+    """Up to so many fair keys of each lane, in order."""
+    query = SQL["turn_keys"](lanes=batch(lanes), start=start, most=most)
+    return sorted(session.run(query), key=tuple)
+
+
+def _before(
+    session: Session, lanes: Sequence[Lane], start: str, most: int, lines: Iterable[Row]
+) -> list[Row]:
+    """The keys before ``start``, of the lanes that have fewer than ``most`` behind it."""
+    left = Counter(dict.fromkeys(lanes, most))
+    left.subtract((queue, task) for queue, task, _ in lines)
+    found: list[Row] = []
+    for queue, task, key in _keys(session, [lane for lane in lanes if left[lane] > 0], "", most):
+        if key < start and left[queue, task] > 0:
+            left[queue, task] -= 1
+            found.append((queue, task, key))
+    return found
+
+
+def _deepening(  # noqa: PLR0917 - as its callers have them
     session: Session,
     now: int,
     request: LeaseRequest,
     statement: str,
     lines: Sequence[Row],
     running: dict[str, int],
+    best: Iterable[_Candidate] = (),
 ) -> list[int]:
     """Few of each line at first: only where that was not enough is more looked at."""
     text, declined = batch(lines), batch(request.declined)
@@ -103,6 +145,7 @@ def _deepening(
         found = _candidates(session.run(query))
         depths = Counter((each.queue, each.task, each.key) for each in found)
         cut = {line: number for line, number in depths.items() if number >= depth}
+        found = list({each.seq: each for each in (*best, *found)}.values())
         choice = _Choice(request, found, running, cut if depth < request.limit else {})
         if not choice.is_short:
             return choice.taken

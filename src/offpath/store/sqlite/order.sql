@@ -9,7 +9,7 @@ where state = 'ready'
 -- The first ready jobs of some lanes by priority, then run time, then id.
 select
     job.queue, job.task, '', -job.priority, job.run_at, job.id, job.seq
-from json_each(:lanes) as lane
+from json_each(:lines) as lane
 cross join offpath_job as job
 where
     job.seq in (
@@ -35,8 +35,9 @@ where
     )
 
 -- name: turn_keys
--- Whose ready jobs these lanes have: one probe for each fair key.
-with recursive line (queue, task, key) as (
+-- Whose ready jobs these lanes have: one probe for each fair key, for at most so many of a lane (-1:
+-- all of them), from "start" on.
+with recursive line (queue, task, key, nth) as (
     select
         lane.value ->> 0, lane.value ->> 1,
         (
@@ -44,8 +45,10 @@ with recursive line (queue, task, key) as (
             where
                 job.state = 'ready' and job.queue = lane.value ->> 0
                 and job.task = lane.value ->> 1
+                and coalesce(job.fair_key, '') >= :start
             order by coalesce(job.fair_key, '') limit 1
-        )
+        ),
+        1
     from json_each(:lanes) as lane
     union all
     select
@@ -56,10 +59,41 @@ with recursive line (queue, task, key) as (
                 job.state = 'ready' and job.queue = line.queue and job.task = line.task
                 and coalesce(job.fair_key, '') > line.key
             order by coalesce(job.fair_key, '') limit 1
-        )
-    from line where line.key is not null
+        ),
+        line.nth + 1
+    from line where line.key is not null and line.nth <> :most
 )
 select queue, task, key from line where key is not null
+
+-- name: turn_first
+-- The first ready jobs of some lanes by priority, then run time, then id, with their fair keys; in the
+-- columns of turn_best.
+select
+    job.queue, job.task, coalesce(job.fair_key, ''), -job.priority, job.seq
+from json_each(:lines) as lane
+cross join offpath_job as job
+where
+    job.seq in (
+        select best.seq from offpath_job as best
+        where
+            best.state = 'ready'
+            and best.queue = lane.value ->> 0
+            and best.task = lane.value ->> 1
+            and best.suspected is null
+            and best.id not in (select value from json_each(:declined))
+            and (
+                best.unique_key is null
+                or best.unique_slot is not null
+                or not instr(best.unique_states, 'running')
+                or best.unique_until <= :now
+                or not exists (
+                    select 1 from offpath_job as other
+                    where other.unique_slot = best.unique_key and other.finished_at is null
+                )
+            )
+        order by best.priority desc, best.run_at, best.id
+        limit :limit
+    )
 
 -- name: turn_priorities
 -- Which priorities the ready jobs of these lanes and fair keys have: one probe each.

@@ -15,29 +15,103 @@ returning coalesce(until > :now, 1)
 -- The queues of each kind are stepped to where an index has the next one; running jobs, which are few,
 -- are walked. (The second column of an order keeps the planner on the index of the held ones.)
 with recursive
-ready (queue) as (
+ready_line (task) as (
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'ready' order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'ready'
+        order by job.task limit 1
     )
     union all
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'ready' and job.queue > ready.queue order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'ready' and job.task > ready_line.task
+        order by job.task limit 1
     )
-    from ready where ready.queue is not null
+    from ready_line where ready_line.task is not null
 ),
-scheduled (queue) as (
+ready_lane (task, queue) as (
+    select
+        ready_line.task,
+        (
+            select job.queue from offpath_job as job
+            where job.state = 'ready' and job.task = ready_line.task
+            order by job.queue limit 1
+        )
+    from ready_line where ready_line.task is not null
+    union all
+    select
+        ready_lane.task,
+        (
+            select job.queue from offpath_job as job
+            where
+                job.state = 'ready' and job.task = ready_lane.task
+                and job.queue > ready_lane.queue
+            order by job.queue limit 1
+        )
+    from ready_lane where ready_lane.queue is not null
+),
+scheduled_line (task) as (
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'scheduled' order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'scheduled'
+        order by job.task limit 1
     )
     union all
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'scheduled' and job.queue > scheduled.queue order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'scheduled' and job.task > scheduled_line.task
+        order by job.task limit 1
     )
-    from scheduled where scheduled.queue is not null
+    from scheduled_line where scheduled_line.task is not null
+),
+scheduled_lane (task, queue) as (
+    select
+        scheduled_line.task,
+        (
+            select job.queue from offpath_job as job
+            where job.state = 'scheduled' and job.task = scheduled_line.task
+            order by job.queue limit 1
+        )
+    from scheduled_line where scheduled_line.task is not null
+    union all
+    select
+        scheduled_lane.task,
+        (
+            select job.queue from offpath_job as job
+            where
+                job.state = 'scheduled' and job.task = scheduled_lane.task
+                and job.queue > scheduled_lane.queue
+            order by job.queue limit 1
+        )
+    from scheduled_lane where scheduled_lane.queue is not null
+),
+ready (queue, jobs) as (
+    select
+        ready_lane.queue,
+        (
+            select count(*) from (
+                select 1 from offpath_job as job
+                where
+                    job.state = 'ready' and job.task = ready_lane.task
+                    and job.queue = ready_lane.queue
+                limit 100000
+            )
+        )
+    from ready_lane where ready_lane.queue is not null
+),
+scheduled (queue, jobs) as (
+    select
+        scheduled_lane.queue,
+        (
+            select count(*) from (
+                select 1 from offpath_job as job
+                where
+                    job.state = 'scheduled' and job.task = scheduled_lane.task
+                    and job.queue = scheduled_lane.queue
+                limit 100000
+            )
+        )
+    from scheduled_lane where scheduled_lane.queue is not null
 ),
 blocked (queue) as (
     select (
@@ -110,8 +184,8 @@ pauses (queue, until) as (
     select name, until from offpath_queue_pause where until is null or until > :now
 ),
 named (queue) as (
-    select queue from ready where queue is not null
-    union select queue from scheduled where queue is not null
+    select queue from ready
+    union select queue from scheduled
     union select queue from blocked where queue is not null
     union select queue from held
     union select queue from running
@@ -135,17 +209,12 @@ select
     counted.queue,
     counted.blocked + counted.held,
     counted.held,
-    (
-        select count(*) from (
-            select 1 from offpath_job as job
-            where job.state = 'scheduled' and job.queue = counted.queue limit 100000
-        )
+    coalesce(
+        (select min(sum(each.jobs), 100000) from scheduled as each where each.queue = counted.queue),
+        0
     ),
-    (
-        select count(*) from (
-            select 1 from offpath_job as job
-            where job.state = 'ready' and job.queue = counted.queue limit 100000
-        )
+    coalesce(
+        (select min(sum(each.jobs), 100000) from ready as each where each.queue = counted.queue), 0
     ),
     coalesce((select running.jobs from running where running.queue = counted.queue), 0),
     pauses.queue is not null and pauses.until is null,

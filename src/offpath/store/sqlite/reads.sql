@@ -243,75 +243,79 @@ group by 1, 2, 3
 --
 -- The lanes of each kind are stepped to where an index has the next one, and a lane is looked at alone.
 with recursive
-ready_line (queue) as (
+ready_line (task) as (
     select (
-        select job.queue from offpath_job as job
+        select job.task from offpath_job as job
         where job.state = 'ready'
-        order by job.queue limit 1
+        order by job.task limit 1
     )
     union all
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'ready' and job.queue > ready_line.queue
-        order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'ready' and job.task > ready_line.task
+        order by job.task limit 1
     )
-    from ready_line where ready_line.queue is not null
+    from ready_line where ready_line.task is not null
 ),
-ready_lane (queue, task) as (
+ready_lane (task, queue) as (
     select
-        ready_line.queue,
+        ready_line.task,
         (
-            select job.task from offpath_job as job
-            where job.state = 'ready' and job.queue = ready_line.queue
-            order by job.task limit 1
+            select job.queue from offpath_job as job
+            where job.state = 'ready' and job.task = ready_line.task
+            order by job.queue limit 1
         )
-    from ready_line where ready_line.queue is not null
+    from ready_line where ready_line.task is not null
     union all
     select
-        ready_lane.queue,
+        ready_lane.task,
         (
-            select job.task from offpath_job as job
-            where job.state = 'ready' and job.queue = ready_lane.queue and job.task > ready_lane.task
-            order by job.task limit 1
+            select job.queue from offpath_job as job
+            where
+                job.state = 'ready' and job.task = ready_lane.task
+                and job.queue > ready_lane.queue
+            order by job.queue limit 1
         )
-    from ready_lane where ready_lane.task is not null
+    from ready_lane where ready_lane.queue is not null
 ),
-scheduled_line (queue) as (
+scheduled_line (task) as (
     select (
-        select job.queue from offpath_job as job
+        select job.task from offpath_job as job
         where job.state = 'scheduled'
-        order by job.queue limit 1
+        order by job.task limit 1
     )
     union all
     select (
-        select job.queue from offpath_job as job
-        where job.state = 'scheduled' and job.queue > scheduled_line.queue
-        order by job.queue limit 1
+        select job.task from offpath_job as job
+        where job.state = 'scheduled' and job.task > scheduled_line.task
+        order by job.task limit 1
     )
-    from scheduled_line where scheduled_line.queue is not null
+    from scheduled_line where scheduled_line.task is not null
 ),
-scheduled_lane (queue, task) as (
+scheduled_lane (task, queue) as (
     select
-        scheduled_line.queue,
+        scheduled_line.task,
         (
-            select job.task from offpath_job as job
-            where job.state = 'scheduled' and job.queue = scheduled_line.queue
-            order by job.task limit 1
+            select job.queue from offpath_job as job
+            where job.state = 'scheduled' and job.task = scheduled_line.task
+            order by job.queue limit 1
         )
-    from scheduled_line where scheduled_line.queue is not null
+    from scheduled_line where scheduled_line.task is not null
     union all
     select
-        scheduled_lane.queue,
+        scheduled_lane.task,
         (
-            select job.task from offpath_job as job
-            where job.state = 'scheduled' and job.queue = scheduled_lane.queue and job.task > scheduled_lane.task
-            order by job.task limit 1
+            select job.queue from offpath_job as job
+            where
+                job.state = 'scheduled' and job.task = scheduled_lane.task
+                and job.queue > scheduled_lane.queue
+            order by job.queue limit 1
         )
-    from scheduled_lane where scheduled_lane.task is not null
+    from scheduled_lane where scheduled_lane.queue is not null
 ),
 lanes (queue, task) as (
-    select queue, task from ready_lane where task is not null
-    union select queue, task from scheduled_lane where task is not null
+    select queue, task from ready_lane where queue is not null
+    union select queue, task from scheduled_lane where queue is not null
 ),
 due as (
     select

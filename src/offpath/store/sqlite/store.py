@@ -102,6 +102,7 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
         self._opening = asyncio.Lock()
         self._presence = Presence(self.path.with_name(self.path.name + ".workers"))
         self._suspicion = Suspicion()
+        self._walk = lease.Walk()
         self._before_statement: Callable[[str], None] | None = None
 
     @property
@@ -236,7 +237,7 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
         return await self._write(
-            lambda session: lease.lease(session, self._now(), request),
+            lambda session: lease.lease(session, self._now(), request, self._walk),
             peek=lambda session: lease.nothing_to_lease(session, self._now(), request),
             relaxed=True,  # lost with the power, it leaves the job ready, and its worker is gone
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from offpath.model.lease import LeaseRequest, Order
 from offpath.model.limit import LimitSpec
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.store.programs.instants import micros
@@ -68,9 +69,11 @@ BY_PARTIAL_INDEX = {
 }
 """Walk a few running jobs, and nothing else."""
 
+FROM_START: dict[str, Any] = {"from_task": "", "from_queue": "", "most": 64}
+
 _WALK = re.compile(
     r"^SCAN (?!json_each|\(|lane|line|new|change|alive|worker|candidate|wanted|tag|found"
-    r"|ready_l|scheduled_l|asked|walked)"
+    r"|ready_l|scheduled_l|asked|named)"
 )
 _FIRST_OF_INDEX = re.compile(r"^SCAN job USING INDEX offpath_job_(ready|scheduled|turn)$")
 
@@ -135,9 +138,9 @@ async def test_the_lanes_cost_the_same_however_many_jobs_there_are(
 ) -> None:
     """A pair comparison would walk the whole queue; counted in steps of SQLite's machine."""
     with closing(filled):
-        asked = {"tasks": json.dumps(_tasks_of(filled)), "queues": "[]"}
+        asked = {"tasks": json.dumps(_tasks_of(filled)), "queues": "[]", **FROM_START}
         lanes, steps = counted(filled, "ready_lanes", **asked)
-        assert len(lanes) == 5
+        assert len([queue for _, queue in lanes if queue is not None]) == 5
         assert steps < 2_000
 
 
@@ -152,10 +155,41 @@ async def test_lanes_of_others_are_jumped_over(store: SqliteStore, path: Path) -
         await enqueue(store, *(new_job(task=each, queue="q5", delay=60) for each in more))
     asked = {"tasks": json.dumps([job.task for job in mine]), "queues": json.dumps(["q5"])}
     with closing(sqlite3.connect(path)) as connection:
-        lanes, steps = counted(connection, "ready_lanes", **asked)
-        assert (lanes, steps < 2_000) == ([("q5", job.task) for job in mine], True)
+        lanes, steps = counted(connection, "ready_lanes", **asked, **FROM_START)
+        assert (lanes, steps < 2_000) == ([(job.task, "q5") for job in mine], True)
         lanes, steps = counted(connection, "scheduled_lanes", **asked)
         assert (lanes, steps < 2_000) == ([], True)
+
+
+async def test_queues_that_have_none_of_the_tasks_are_not_walked(
+    store: SqliteStore, path: Path
+) -> None:
+    mine = [new_job(task="mine", queue=queue) for queue in ("a", "zz")]
+    others = [new_job(task="other", queue=f"q{n}", delay=n % 2) for n in range(3_000)]
+    await enqueue(store, *mine, *others)
+    with closing(sqlite3.connect(path)) as connection:
+        asked = {"tasks": '["mine"]', "queues": "[]"}
+        lanes, steps = counted(connection, "ready_lanes", **asked, **FROM_START)
+        assert (lanes, steps < 1_000) == ([("mine", "a"), ("mine", "zz"), ("mine", None)], True)
+        lanes, steps = counted(connection, "scheduled_lanes", **asked)
+        assert (lanes, steps < 1_000) == ([], True)
+
+
+async def test_a_bounded_number_of_lanes_and_fair_keys_is_looked_at(
+    store: SqliteStore, path: Path
+) -> None:
+    await enqueue(store, *(new_job(queue=f"q{n}", fair_key=f"k{n}") for n in range(3_000)))
+    await enqueue(store, *(new_job(fair_key=f"k{n}") for n in range(3_000)))
+    await join(store)
+    request = LeaseRequest(worker="w1", limit=1, tasks={TASK: 1}, order=Order.BALANCED)
+    await store.lease(request)  # makes the index
+    with closing(sqlite3.connect(path)) as connection:
+        asked = {"tasks": json.dumps([TASK]), "queues": "[]", **FROM_START}
+        lanes, steps = counted(connection, "ready_lanes", **asked)
+        assert (len(lanes), steps < 5_000) == (64, True)
+        line: dict[str, Any] = {"lanes": json.dumps([["default", TASK]]), "start": "k5", "most": 64}
+        keys, steps = counted(connection, "turn_keys", **line)
+        assert (len(keys), steps < 5_000) == (64, True)
 
 
 async def test_a_pass_costs_the_same_however_many_jobs_have_a_deadline(
