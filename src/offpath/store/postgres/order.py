@@ -40,6 +40,7 @@ class Candidate(NamedTuple):
     enqueued_at: int
 
 
+_Turn = tuple[int, Rank, Candidate]
 _WIDTH: Final = len(Candidate._fields)
 
 
@@ -203,7 +204,9 @@ def choose(
     served = dict(request.served)
     chosen: list[tuple[Rank, str]] = []
     cut = False
-    while len(chosen) < limit and (best := _best(lines, tasks, served)):
+    heads = [turn for queue in lines if (turn := _turn(queue, lines, tasks, served))]
+    heapq.heapify(heads)
+    while len(chosen) < limit and (best := _best(heads, lines, tasks, served)):
         rank, one = best
         chosen.append((rank, one.id))
         used_up = lines[one.queue].moved_on()
@@ -219,19 +222,41 @@ def choose(
     if request.order is not Order.BALANCED:
         # The turns of the queues decide which jobs are taken; of these the best still begins first.
         chosen.sort()
-    return Choice([job for _, job in chosen], _best(lines, tasks, served) is not None, cut)
+    more = _best(heads, lines, tasks, served) is not None
+    return Choice([job for _, job in chosen], more, cut)
 
 
 def _best(
-    lines: Mapping[str, _Line], tasks: Mapping[str, float], served: Mapping[str, int]
+    heads: list[_Turn],
+    lines: Mapping[str, _Line],
+    tasks: Mapping[str, float],
+    served: Mapping[str, int],
 ) -> tuple[Rank, Candidate] | None:
-    heads = [
-        (served.get(queue, 0), *best) for queue, line in lines.items() if (best := line.best(tasks))
-    ]
-    if not heads:
-        return None
-    _, rank, one = min(heads)
-    return rank, one
+    """The best job of the queue whose turn it is. A turn only ever grows, so one that is not as it
+    was is put back.
+    """
+    while heads:
+        turn = _turn(heads[0][2].queue, lines, tasks, served)
+        if turn is None:
+            heapq.heappop(heads)
+        elif turn != heads[0]:
+            heapq.heapreplace(heads, turn)
+        else:
+            _, rank, one = turn
+            return rank, one
+    return None
+
+
+def _turn(
+    queue: str,
+    lines: Mapping[str, _Line],
+    tasks: Mapping[str, float],
+    served: Mapping[str, int],
+) -> _Turn | None:
+    """The place of a queue among the others, by its best job."""
+    line = lines.get(queue)
+    best = None if line is None else line.best(tasks)
+    return None if best is None else (served.get(queue, 0), *best)
 
 
 def _kind(one: Candidate, order: Order) -> tuple[Any, ...]:

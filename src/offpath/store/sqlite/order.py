@@ -196,16 +196,23 @@ class _Choice:
         return dict(lines)
 
     def _take(self, limit: int) -> None:
-        while len(self.taken) < limit and not self.is_short:
-            heads = [
-                (self._served.get(queue, 0), *head, queue)
-                for queue in self._lines
-                if (head := self._head(queue))
-            ]
-            if not heads:
-                return
-            *_, queue = min(heads)
-            self._hand_out(queue)
+        heads = [head for queue in self._lines if (head := self._turn(queue))]
+        heapq.heapify(heads)
+        while heads and len(self.taken) < limit and not self.is_short:
+            *_, queue = heads[0]
+            turn = self._turn(queue)
+            if turn is None:
+                heapq.heappop(heads)
+            elif turn != heads[0]:
+                # A turn only ever grows, so one that is not the least any more is put back.
+                heapq.heapreplace(heads, turn)
+            else:
+                self._hand_out(queue)
+
+    def _turn(self, queue: str) -> tuple[int, int, Rank, str] | None:
+        """The place of a queue among the others, by its best job."""
+        head = self._head(queue)
+        return None if head is None else (self._served.get(queue, 0), *head, queue)
 
     def _head(self, queue: str) -> tuple[int, Rank] | None:
         """The best job of a queue: how many of its key run, and its rank."""
