@@ -41,8 +41,6 @@ SHARED = {
 """The files of statements that programs of ``store/programs`` use, by their stems."""
 
 ONE_SIDED = {
-    "signals_over": "SQLite looks before it takes the write lock of a repair",
-    "signals_to_pass_on": "SQLite looks before it takes the write lock of a repair",
     "late_workers": "SQLite looks before it takes the write lock of a rescue",
     "find_some": "SQLite plans without the values, so few jobs have one of their own",
     "some_limits": "SQLite plans without the values, so few keys have one of their own",

@@ -160,6 +160,7 @@ def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     ids = json.dumps(blocked)
     over = json.dumps([{"id": job, "fate": "deadline"} for job in blocked])
     return (
+        SQL["anything_over"](now=None),
         SQL["due_blocked"](now=None, limit=BATCH),
         SQL["due_queued"](now=None, limit=BATCH),
         SQL["uncounted"](limit=BATCH),

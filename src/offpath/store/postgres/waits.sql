@@ -10,6 +10,26 @@ where s.missed and s.expires_at > coalesce(:now::text::timestamptz, clock_timest
 order by s.id
 limit :limit::int
 
+-- name: anything_over
+-- A row if there is something to give up, to repair or to remove: one look into each small index.
+select 1
+from (select coalesce(:now::text::timestamptz, clock_timestamp()) as now offset 0) as clock
+where exists (select from offpath.signal s where s.missed and s.expires_at > clock.now)
+    or exists (
+        select from offpath.job j where j.state = 'blocked' and j.blocked_until <= clock.now
+    )
+    or exists (
+        select from offpath.job j
+        where j.state in ('scheduled', 'ready') and j.deadline <= clock.now
+    )
+    or exists (select from offpath.job j where j.watched = 1 and j.finished_at is not null)
+    or exists (select from offpath.signal s where s.expires_at <= clock.now)
+    or exists (
+        select from offpath.job_gate g
+        where g.behind and g.state in ('fired', 'unsatisfiable', 'timed_out')
+    )
+    or exists (select from offpath.unseen)
+
 -- name: due_blocked
 -- Blocked jobs whose waiting is over, and that nobody else is about to change, with their gates.
 select j.id::text, j.gate::text, g.state

@@ -13,14 +13,4 @@ def nothing_is_up(
     keep: float | None = None,  # noqa: ARG001 - as the program
 ) -> Steps[list[ChangedJob] | None]:
     """An empty list when there is nothing to give up, to repair or to remove; otherwise None."""
-    probes = (
-        d.sql["due_blocked"](limit=1, now=d.now),
-        d.sql["due_queued"](limit=1, now=d.now),
-        d.sql["uncounted"](limit=1),
-        d.sql["signals_over"](now=d.now),
-        d.sql["signals_to_pass_on"](),
-    )
-    for probe in probes:
-        if (yield from ask(probe)):
-            return None
-    return []
+    return None if (yield from ask(d.sql["anything_over"](now=d.now))) else []

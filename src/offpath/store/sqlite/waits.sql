@@ -136,10 +136,19 @@ returning
     ),
     announce, watched, redrives, reason
 
--- name: signals_to_pass_on
--- Whether jobs have ended without taking the signal that they were woken for.
-select 1 from offpath_signal_left limit 1
-
--- name: signals_over
--- Whether the time of a signal is over.
-select 1 from offpath_signal where expires_at <= :now limit 1
+-- name: anything_over
+-- A row if there is something to give up, to repair or to remove: one look into each small index.
+select 1
+where
+    exists (select 1 from offpath_job as job where job.state = 'blocked' and job.blocked_until <= :now)
+    or exists (
+        select 1 from offpath_job as job
+        where
+            job.finished_at is null and job.deadline <= :now
+            and (+job.state = 'scheduled' or +job.state = 'ready')
+    )
+    or exists (
+        select 1 from offpath_job as job where job.watched = 1 and job.finished_at is not null
+    )
+    or exists (select 1 from offpath_signal as signal where signal.expires_at <= :now)
+    or exists (select 1 from offpath_signal_left)
