@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 SHARED = {
     "actions",
     "browse",
-    "claims",
-    "declarations",
     "endpoints",
     "events",
     "flow",
@@ -29,7 +27,6 @@ SHARED = {
     "ledger_upkeep",
     "letters",
     "messages",
-    "pauses",
     "reads",
     "routers",
     "schedules",

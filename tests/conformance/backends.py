@@ -1,6 +1,6 @@
 """The backends under test: how each makes a store, and how a test looks behind its back.
 
-Only this file knows their names; tests ask :class:`~offpath.store.capabilities.Capabilities`.
+Only this file knows their names; tests ask :class:`~offpath.store.protocol.Capabilities`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The part of the store that health asks, and where it keeps what it has found.
+"""The parts of the store for health: what it asks, what live processes declare, what it has found.
 
 The rules of the store's protocol hold here too. All is asked for every few seconds by somebody,
 so each call reads a bounded number of rows from an index. A finding is kept so that every process,
@@ -7,11 +7,12 @@ and whoever looks an hour later, knows of what one pass of one worker has seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from offpath.model.deaths import Deaths
+from offpath.model.declaration import Declaration
 from offpath.model.finding import FindingRecord
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
@@ -70,4 +71,22 @@ class FindingStore(Protocol):
 
         Accepted again, it stays as it was accepted first.
         """
+        ...
+
+
+class DeclarationStore(Protocol):
+    """Declared definitions, by kind and name."""
+
+    async def declare(self, kind: str, definitions: Mapping[str, str]) -> frozenset[str]:
+        """Note what the caller's code defines (name to fingerprint); the names that are overruled.
+
+        One is overruled by another fingerprint of its name that was first declared later and was
+        declared within the last :data:`~offpath.model.declaration.LIVE` seconds. A repeat keeps the
+        time of the first one, so a process of an older version that starts again stays the older.
+        What nobody has declared for :data:`~offpath.model.declaration.KEEP` seconds is forgotten.
+        """
+        ...
+
+    async def declarations(self, kind: str) -> list[Declaration]:
+        """The recent declarations of a kind, by name, the newest first (at most 10,000)."""
         ...

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from offpath.errors import (
     Conflict,
     GateError,
@@ -9,9 +12,10 @@ from offpath.errors import (
     InvalidArgument,
     LeaseLost,
     StoreRejected,
+    UniqueConflict,
 )
 from offpath.model.effects import Effects
-from offpath.model.job import NewJob
+from offpath.model.job import JobState, NewJob, UniquePolicy
 from offpath.model.new import SLOTS
 
 
@@ -146,3 +150,24 @@ def no_key(message: str) -> StoreRejected:
 def no_slot(event: str) -> StoreRejected:
     """The error for an event of the log that belongs to no partition."""
     return StoreRejected(f"event {event} has no slot from 0 to {SLOTS - 1}: use slot_of")
+
+
+_KEY_HELD: Final[Mapping[UniquePolicy, str]] = {
+    UniquePolicy.ATTACH: (
+        "the unique key is key_held by job {id} ({state}) with another input: "
+        "use another key, or wait until that job has ended"
+    ),
+    UniquePolicy.REPLACE: (
+        "the unique key is key_held by job {id}, which is {state} and cannot be replaced: "
+        "wait until it has ended, or cancel it"
+    ),
+    UniquePolicy.REFUSE: (
+        "the unique key is key_held by job {id} ({state}): wait until it has ended, or cancel it"
+    ),
+}
+
+
+def key_held(policy: UniquePolicy, key: str, *, holder: str, state: JobState) -> UniqueConflict:
+    """The error for a job whose unique key ``holder`` has, and will not share."""
+    text = _KEY_HELD[policy].format(id=holder, state=state.value)
+    return UniqueConflict(text, key=key, holder=holder)

@@ -13,7 +13,7 @@ from offpath.model.declaration import EVERY
 from offpath.model.schedule import FiringStatus, Overlap
 from offpath.model.tally import Tally, Turn, Verdict
 from offpath.runtime.loop import LoopSpec
-from offpath.store.declarations import DeclarationStore
+from offpath.store.health import DeclarationStore
 from offpath.store.schedule_rules import fingerprint, keeps
 from offpath.store.schedules import ScheduleStore
 

@@ -8,10 +8,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
-from offpath.store.held import held
 from offpath.store.memory.records import JobTerms, enqueued, rewritten, terms_of
 from offpath.store.memory.tables import Tables
-from offpath.store.refusals import id_taken, no_gate
+from offpath.store.refusals import id_taken, key_held, no_gate
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 
@@ -116,7 +115,7 @@ class NewJobs:
             return Enqueued(id=job.id, job_id=holder.id, created=False, run_at=holder.run_at)
         if unique.policy is UniquePolicy.REPLACE and holder.state in _WAITING:
             return self._rewrite(job, holder)
-        raise held(unique.policy, unique.key, holder=holder.id, state=holder.state)
+        raise key_held(unique.policy, unique.key, holder=holder.id, state=holder.state)
 
     def _rewrite(self, job: NewJob, holder: JobRecord) -> Enqueued:
         record = rewritten(holder, job, self._now)

@@ -33,7 +33,7 @@ from offpath.model.route import (
 )
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
-from offpath.store.memory import endpoints, log, messages, redrive, routers
+from offpath.store.memory import endpoints, letters, log, messages, routers
 from offpath.store.memory.part import MemoryPart
 from offpath.store.sql import Row
 
@@ -186,13 +186,13 @@ class MemoryEvents(MemoryPart):
         after: tuple[int, int] | None = None,
     ) -> list[Attempt]:
         """Attempts by position and number."""
-        return routers.attempts(
+        return letters.attempts(
             self._tables, router, event=event, status=status, limit=limit, after=after
         )
 
     async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
         """The events among these that have an attempt."""
-        return routers.attempted(self._tables, router, events)
+        return letters.attempted(self._tables, router, events)
 
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
         """Memory has no tables of the user's."""
@@ -212,7 +212,7 @@ class MemoryEvents(MemoryPart):
         after: int | None = None,
     ) -> list[Letter]:
         """Dead letters by position."""
-        return routers.letters(
+        return letters.letters(
             self._tables, router, ids=ids, unresolved=unresolved, limit=limit, after=after
         )
 
@@ -221,7 +221,7 @@ class MemoryEvents(MemoryPart):
     ) -> bool:
         """Write how a replay went."""
         now = self._clock.now()
-        recorded = routers.record_replay(
+        recorded = letters.record_replay(
             self._tables, now, letter, attempt, resolution=resolution, effects=effects
         )
         self._tell(waiting=recorded and bool(effects.jobs))
@@ -237,23 +237,23 @@ class MemoryEvents(MemoryPart):
         limit: int = 100,
     ) -> list[Attempt]:
         """The last attempts that ended so, by position and event."""
-        return redrive.redoable(
+        return letters.redoable(
             self._tables, router, statuses, since=since, after=after, limit=limit
         )
 
     async def find_events(self, ids: Sequence[str]) -> list[LogEvent]:
         """Events by id."""
-        return redrive.find(self._tables.log, ids)
+        return letters.find(self._tables.log, ids)
 
     async def record_redo(self, attempt: Attempt, letter: Letter | None, effects: Effects) -> bool:
         """Write one more attempt at an event."""
-        recorded = redrive.record(self._tables, self._clock.now(), attempt, letter, effects)
+        recorded = letters.record(self._tables, self._clock.now(), attempt, letter, effects)
         self._tell(waiting=recorded and bool(effects.jobs))
         return recorded
 
     async def resolve_letter(self, letter: str, resolution: str) -> bool:
         """End a dead letter."""
-        return routers.resolve(self._tables, self._clock.now(), letter, resolution)
+        return letters.resolve(self._tables, self._clock.now(), letter, resolution)
 
     async def router_facts(self, router: str) -> RouterFacts:
         """Count what is compared."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from offpath.model.job import JobRecord
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 
 Place = tuple[int, datetime, str]
 """The place of a ready job: higher priority, then earlier run time, then lower id comes first."""

@@ -37,7 +37,7 @@ from offpath.model.ledger.records import (
     SideRow,
 )
 from offpath.model.ledger.requested import END, Requested, requested
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 
 _Place: TypeAlias = tuple[int, str, int, int]
 """The place of a chain: how many links, the head, the balance, all that ever raised it."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from offpath.model.job import BlockReason, JobRecord, JobState
 from offpath.model.limit import LimitSpec
 from offpath.model.rate import RateState
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 from offpath.store.memory.lanes import Place, place_of
 
 _RUNNING = JobState.RUNNING

@@ -15,7 +15,7 @@ from offpath.model.job import JobRecord, JobState
 from offpath.model.limit import Admitted, LimitRecord
 from offpath.model.rate import take
 from offpath.store.memory import pauses
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 from offpath.store.memory.lanes import Place
 from offpath.store.memory.limit_rows import MemoryLimit
 from offpath.store.memory.records import admitted, held_again

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from offpath.model.job import Enqueued
 from offpath.model.message import Box, MessageState, NewMessage
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 from offpath.store.memory.message_lanes import MessageLanes
 from offpath.store.memory.message_rows import MemoryMessage, check, written
 

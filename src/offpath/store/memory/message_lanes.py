@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from offpath.model.message import Box
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 from offpath.store.memory.message_rows import MemoryMessage
 
 Due = tuple[datetime, int]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument
-from offpath.model.effects import Effects
 from offpath.model.route import (
     Attempt,
     AttemptStatus,
     Cursor,
     Decisions,
-    Letter,
     LogEvent,
     LogPage,
     Route,
@@ -217,97 +214,7 @@ def _advanced(cursor: Cursor, decisions: Decisions, now: datetime) -> Cursor:
     )
 
 
-# -- attempts and dead letters ---------------------------------------------------------------------
-
-
-def attempts(
-    tables: Tables,
-    name: str,
-    *,
-    event: str | None,
-    status: AttemptStatus | None,
-    limit: int,
-    after: tuple[int, int] | None,
-) -> list[Attempt]:
-    """Attempts by position and number."""
-    router = tables.routers.rows.get(name)
-    if router is None:
-        return []
-    of = router.all_attempts() if event is None else router.attempts.get(event, {}).values()
-    found = (
-        each
-        for each in of
-        if (status is None or each.status is status)
-        and (after is None or (each.position, each.number) > after)
-    )
-    return heapq.nsmallest(limit, found, key=lambda each: (each.position, each.number))
-
-
-def attempted(tables: Tables, name: str, events: Sequence[str]) -> frozenset[str]:
-    """The events among these that have an attempt."""
-    router = tables.routers.rows.get(name)
-    return frozenset(() if router is None else router.attempts.keys() & set(events))
-
-
-def letters(
-    tables: Tables,
-    name: str,
-    *,
-    ids: Sequence[str],
-    unresolved: bool,
-    limit: int,
-    after: int | None,
-) -> list[Letter]:
-    """Dead letters by the position of their event."""
-    found = (
-        each
-        for each in tables.routers.letters.values()
-        if each.router == name
-        and (not ids or each.id in ids)
-        and (not unresolved or each.resolved_at is None)
-        and (after is None or each.event.position > after)
-    )
-    return heapq.nsmallest(limit, found, key=lambda each: (each.event.position, each.id))
-
-
-def record_replay(
-    tables: Tables,
-    now: datetime,
-    letter: Letter,
-    attempt: Attempt,
-    *,
-    resolution: str | None,
-    effects: Effects,
-) -> bool:
-    """Write how a replay went, if nobody else replayed or resolved the letter meanwhile."""
-    known = tables.routers.letters.get(letter.id)
-    if known is None or known.resolved_at is not None or known.number != letter.number:
-        return False
-    writing = PlannedEffects(tables, now)
-    writing.add(effects)
-    router = tables.routers.rows.get(attempt.router)
-    if router is not None:
-        router.note([attempt], now)
-    after = replace(known, number=attempt.number)
-    tables.routers.keep(after if resolution is None else _resolved(after, resolution, now))
-    writing.carry_out()
-    return True
-
-
-def resolve(tables: Tables, now: datetime, letter_id: str, resolution: str) -> bool:
-    """End a dead letter."""
-    known = tables.routers.letters.get(letter_id)
-    if known is None or known.resolved_at is not None:
-        return False
-    tables.routers.keep(_resolved(known, resolution, now))
-    return True
-
-
-def _resolved(letter: Letter, resolution: str, now: datetime) -> Letter:
-    return replace(letter, resolved_at=now, resolution=resolution)
-
-
-# -- proof and upkeep ------------------------------------------------------------------------------
+# -- how far they are ------------------------------------------------------------------------------
 
 
 def facts(tables: Tables, now: datetime, name: str) -> RouterFacts:

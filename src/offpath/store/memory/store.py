@@ -30,31 +30,19 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.ids import IdGenerator, new_id
-from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
-from offpath.store.memory import (
-    claims,
-    jobs,
-    lease,
-    limits,
-    messages,
-    reads,
-    settle,
-    suspects,
-    workers,
-)
 from offpath.store.memory import effects as doors
+from offpath.store.memory import jobs, lease, limits, messages, reads, settle, suspects, workers
 from offpath.store.memory.actions import MemoryActions
 from offpath.store.memory.browse import MemoryBrowse
-from offpath.store.memory.declarations import MemoryDeclarations
 from offpath.store.memory.events import MemoryEvents, no_transactions
 from offpath.store.memory.flow import MemoryFlow
-from offpath.store.memory.health import MemoryFindings, MemoryHealth
+from offpath.store.memory.health import MemoryDeclarations, MemoryFindings, MemoryHealth
 from offpath.store.memory.ledger import MemoryLedger
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.workflows import MemoryWorkflows
-from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
+from offpath.store.protocol import Backlog, Capabilities, Finding, JobRedrive, Migration, Pruned
 
 _CAPABILITIES = Capabilities(
     name="memory",
@@ -203,7 +191,7 @@ class MemoryStore(
     async def prune(self, *, limit: int) -> Pruned:
         """Remove what has been kept long enough."""
         now = self._clock.now()
-        claims.prune(self._tables, now, limit)
+        workers.prune_claims(self._tables, now, limit)
         workers.prune(self._tables, now, limit)
         limits.prune(self._tables, now, limit)
         return Pruned(
@@ -285,8 +273,8 @@ class MemoryStore(
         self, key: str, holder: str, *, ttl: float | None = None, renew: bool = False
     ) -> bool:
         """Claim a name once."""
-        return claims.claim(self._tables, self._clock.now(), key, holder, ttl, renew=renew)
+        return workers.claim(self._tables, self._clock.now(), key, holder, ttl, renew=renew)
 
     async def release_claim(self, key: str, holder: str) -> bool:
         """Give a name back."""
-        return claims.release(self._tables, key, holder)
+        return workers.release_claim(self._tables, key, holder)

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from offpath.model.job import BlockReason, JobRecord
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 
 Address = tuple[str, str]
 """The target and the event of a signal."""

@@ -1,4 +1,4 @@
-"""Workers: who is alive, and what they should know of the jobs they hold."""
+"""Workers: who is alive, what they should know of their jobs, and names claimed in the fleet."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
-from offpath.store.memory.instants import later
+from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.records import leased
-from offpath.store.memory.tables import Tables
+from offpath.store.memory.tables import ClaimRow, Tables
 
 _LISTED = 10_000
 _MOST_HELD = 1_000
@@ -115,3 +115,44 @@ def workers(tables: Tables, now: datetime) -> list[WorkerRecord]:
         )
         for each in records[:_LISTED]
     ]
+
+
+# -- claims ----------------------------------------------------------------------------------------
+
+
+def claim(
+    tables: Tables, now: datetime, key: str, holder: str, ttl: float | None, *, renew: bool = False
+) -> bool:
+    """Claim a name; who has it keeps it, until the time of the first claim, or of one that renews,
+    is over.
+    """
+    free_at = maybe_later(now, ttl)
+    known = tables.claims.get(key)
+    held = known is not None and (known.free_at is None or now < known.free_at)
+    if known is not None and held and (known.holder != holder or not renew):
+        return known.holder == holder
+    tables.claims[key] = ClaimRow(holder, free_at)
+    tables.expiring_claims.remove(key)
+    if free_at is not None:
+        tables.expiring_claims.push(key, free_at)
+    return True
+
+
+def release_claim(tables: Tables, key: str, holder: str) -> bool:
+    """Give a name back; False when it was not this holder's."""
+    known = tables.claims.get(key)
+    if known is None or known.holder != holder:
+        return False
+    del tables.claims[key]
+    tables.expiring_claims.remove(key)
+    return True
+
+
+def prune_claims(tables: Tables, now: datetime, limit: int) -> None:
+    """Forget claims whose time is over."""
+    for _ in range(limit):
+        first = tables.expiring_claims.first()
+        if first is None or now < first[0]:
+            return
+        tables.expiring_claims.remove(first[1])
+        del tables.claims[first[1]]

@@ -11,7 +11,7 @@ from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.group import Contribution, GroupPolicy
 from offpath.model.job import TERMINAL, JobRecord, JobState
 from offpath.model.wait import NewSignal
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 from offpath.store.memory.instants import maybe_later
 from offpath.store.memory.waits import Address
 from offpath.store.refusals import fold_raised

@@ -14,7 +14,6 @@ from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
-from offpath.store.held import held
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.limits import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
@@ -29,7 +28,7 @@ from offpath.store.postgres.steps import (
     to_json,
 )
 from offpath.store.programs.dialect import Queries
-from offpath.store.refusals import id_taken, no_uuid, unknown_state
+from offpath.store.refusals import id_taken, key_held, no_uuid, unknown_state
 from offpath.store.sql import Catalogue, Query, Row
 
 _CHUNK: Final = 2000
@@ -418,15 +417,15 @@ def _meet(batch: _EnqueueBatch, at: int, holder: _Holder) -> None:
         case UniquePolicy.ATTACH:
             # a job from the SQL door has no fingerprint to compare with
             if holder.fingerprint not in {job.fingerprint, ""}:
-                raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
+                raise key_held(claim.policy, claim.key, holder=holder.id, state=holder.state)
             batch.answer(at, holder.id, holder.run_at)
         case UniquePolicy.REPLACE:
             if not holder.waiting:
-                raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
+                raise key_held(claim.policy, claim.key, holder=holder.id, state=holder.state)
             batch.replacing[holder.id] = at
             batch.answer(at, holder.id, holder.run_at)
         case UniquePolicy.REFUSE:
-            raise held(claim.policy, claim.key, holder=holder.id, state=holder.state)
+            raise key_held(claim.policy, claim.key, holder=holder.id, state=holder.state)
 
 
 def _replace(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:

@@ -64,3 +64,94 @@ from (
     where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
     limit :limit::int
 ) as few
+
+-- name: pause_queue
+-- Nothing of a queue is handed out by a lease that begins after this has been committed.
+insert into offpath.queue_pause as p (queue, until)
+values (:queue::text, :until::text::timestamptz)
+on conflict (queue) do update set until = excluded.until
+
+-- name: resume_queue
+-- Its jobs are handed out again; says whether it was paused.
+delete from offpath.queue_pause p
+where p.queue = :queue::text
+returning (
+    p.until is null or p.until > coalesce(:now::text::timestamptz, clock_timestamp())
+)::int
+
+-- name: queues
+-- Queues with unended jobs or a pause; each count stops at 100,000.
+--
+-- The lanes are stepped to where an index has the queue; scheduled and running jobs are
+-- counted as a whole, blocked ones by what they wait for, since each kind has an index.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+lanes (queue) as (
+    (select j.queue from offpath.job j where j.state = 'ready' order by j.queue, j.task limit 1)
+    union all
+    select next.queue
+    from lanes l
+    cross join lateral (
+        select j.queue
+        from offpath.job j
+        where j.state = 'ready' and j.queue > l.queue
+        order by j.queue, j.task
+        limit 1
+    ) as next
+),
+counts as (
+    select l.queue, 'ready' as state, n.jobs
+    from lanes l
+    cross join lateral (
+        select count(*) as jobs
+        from (
+            select from offpath.job j where j.state = 'ready' and j.queue = l.queue limit 100000
+        ) as few
+    ) as n
+    union all
+    select j.queue, 'running', least(count(*), 100000)
+    from offpath.job j where j.state = 'running' group by j.queue
+    union all
+    select j.queue, 'scheduled', least(count(*), 100000)
+    from offpath.job j where j.state = 'scheduled' group by j.queue
+    union all
+    select j.queue, 'held', least(count(*), 100000)
+    from offpath.job j
+    where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
+    group by j.queue
+    union all
+    select b.queue, 'blocked', least(count(*), 100000)
+    from (
+        select j.queue from offpath.job j where j.state = 'blocked' and j.reason = 'signal'
+        union all
+        select j.queue from offpath.job j
+        where j.gated_by is not null and j.state = 'blocked' and j.reason = 'gate'
+    ) as b
+    group by b.queue
+),
+pauses as (
+    select p.queue, p.until
+    from offpath.queue_pause p
+    where p.until is null or p.until > (select clock.now from clock)
+)
+select
+    n.queue,
+    coalesce(c.blocked, 0)::bigint, coalesce(c.held, 0)::bigint, coalesce(c.scheduled, 0)::bigint,
+    coalesce(c.ready, 0)::bigint, coalesce(c.running, 0)::bigint,
+    (p.queue is not null and p.until is null)::int,
+    offpath.micros(p.until)
+from (select c.queue from counts c union select p.queue from pauses p) as n
+left join (
+    select
+        c.queue,
+        sum(c.jobs) filter (where c.state in ('blocked', 'held')) as blocked,
+        sum(c.jobs) filter (where c.state = 'held') as held,
+        sum(c.jobs) filter (where c.state = 'scheduled') as scheduled,
+        sum(c.jobs) filter (where c.state = 'ready') as ready,
+        sum(c.jobs) filter (where c.state = 'running') as running
+    from counts c
+    group by c.queue
+) as c on c.queue = n.queue
+left join pauses p on p.queue = n.queue
+order by n.queue

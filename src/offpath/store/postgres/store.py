@@ -26,7 +26,6 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
-from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths
 from offpath.store.postgres.address import APPLICATION, parse_address
@@ -68,7 +67,7 @@ from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.programs import jobs, rescue, workers
 from offpath.store.programs.dialect import WRITES, embed, one, transition
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Finding, Migration
+from offpath.store.protocol import Capabilities, Finding, Migration
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 

@@ -1,14 +1,16 @@
-"""Limits as people see them: what each key allows, and how much of it is taken."""
+"""Limits and queues as people see them: what is allowed, what is taken, and what is paused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from offpath.model.limit import LimitRecord, RateSpec
-from offpath.store.programs.answers import LimitRow
+from offpath.model.limit import LimitRecord, QueueRecord, RateSpec
+from offpath.store.hints import Hint
+from offpath.store.programs.answers import LimitRow, QueueRow
 from offpath.store.programs.dialect import Dialect, Steps, one
 from offpath.store.programs.instants import readable
 from offpath.store.sql import Query
@@ -55,3 +57,39 @@ def _record(row: LimitRow) -> LimitRecord:
 _RECORDS: Final = Shape.of(
     LimitRow("", None, None, 0, 0, 0, None, 0), _record, lambda record, _: record
 )
+
+
+# -- queues ----------------------------------------------------------------------------------------
+
+
+def pause(d: Dialect, name: str, *, until: datetime | None = None) -> Steps[None]:
+    """Hand out nothing of a queue."""
+    yield from one(d.sql["pause_queue"](queue=name, until=d.at(until)))
+
+
+def resume(d: Dialect, name: str) -> Steps[bool]:
+    """Hand out its jobs again; False: it was not paused."""
+    rows = yield from one(d.sql["resume_queue"](queue=name, now=d.now))
+    was_paused = any(paused for (paused,) in rows)
+    if was_paused:
+        d.announced.tell(Hint.WORK)
+    return was_paused
+
+
+def queues(d: Dialect) -> Steps[list[QueueRecord]]:
+    """Queues with unended jobs or a pause, by name."""
+    rows = yield from one(d.sql["queues"](now=d.now))
+    return [_queue(QueueRow(*row)) for row in rows]
+
+
+def _queue(row: QueueRow) -> QueueRecord:
+    return QueueRecord(
+        name=row.name,
+        blocked=row.blocked,
+        held=row.held,
+        scheduled=row.scheduled,
+        ready=row.ready,
+        running=row.running,
+        paused=bool(row.paused),
+        paused_until=readable(row.paused_until),
+    )

@@ -1,15 +1,18 @@
-"""Health: what died lately, who holds a limit, how far behind routers are, and what was found."""
+"""Health: what died, who holds a limit, how far behind routers are, what was found and declared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+import msgspec
+
 from offpath.model.deaths import Deaths, Whose
+from offpath.model.declaration import KEEP, LIVE, Declaration
 from offpath.model.finding import FindingRecord
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
-from offpath.store.programs.answers import FindingRow
+from offpath.store.programs.answers import DeclarationRow, FindingRow
 from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, one
 from offpath.store.programs.instants import readable
 
@@ -85,4 +88,46 @@ def _record(row: FindingRow) -> FindingRecord:
         seen_at=readable(row.seen_at),
         accepted_at=readable(row.accepted_at),
         reason=row.reason,
+    )
+
+
+# -- declarations ----------------------------------------------------------------------------------
+
+
+class _Declared(msgspec.Struct):
+    """A row that ``note_declarations`` takes."""
+
+    name: str
+    fingerprint: str
+
+
+def declare(d: Dialect, kind: str, definitions: Mapping[str, str]) -> Steps[frozenset[str]]:
+    """Note what is defined; the names of those that a newer definition overrules."""
+    if not definitions:
+        return frozenset()
+    batch = d.batch([_Declared(name, definitions[name]) for name in sorted(definitions)])
+    # The question comes second: a statement does not see what it has itself written.
+    _, rows, _ = yield Send(
+        (
+            d.sql["note_declarations"](kind=kind, batch=batch, now=d.now),
+            d.sql["overruled_declarations"](kind=kind, batch=batch, live=d.span(LIVE), now=d.now),
+            d.sql["forget_declarations"](kind=kind, keep=d.span(KEEP), now=d.now),
+        ),
+        last=True,
+    )
+    return frozenset(name for (name,) in rows)
+
+
+def declarations(d: Dialect, kind: str) -> Steps[list[Declaration]]:
+    """The recent declarations, by name, the newest first."""
+    query = d.sql["live_declarations"](kind=kind, live=d.span(LIVE), now=d.now)
+    return [_declaration(DeclarationRow._make(row)) for row in (yield from one(query))]
+
+
+def _declaration(row: DeclarationRow) -> Declaration:
+    return Declaration(
+        name=row.name,
+        fingerprint=row.fingerprint,
+        first_seen=readable(row.first_seen),
+        last_seen=readable(row.last_seen),
     )

@@ -1,10 +1,19 @@
-"""The records that a running job makes on its way, under the fence of its lease."""
+"""The records that a running job makes under the fence of its lease, and what undoes them."""
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
+from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob
+from offpath.model.wait import Undoing
+from offpath.store.hints import hints_of
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask, one
-from offpath.store.refusals import not_held
+from offpath.store.refusals import not_held, refuse_contributions
+
+_texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def put(d: Dialect, job: LeasedJob, name: str, result: str | None) -> Steps[str | None]:
@@ -39,3 +48,35 @@ def hold(d: Dialect, job: LeasedJob) -> Steps[None]:
     fence = d.sql["hold_job"](id=job.id, worker=job.worker, deliveries=job.deliveries)
     if not (yield from ask(fence)):
         raise not_held(job.id)
+
+
+# -- undo ------------------------------------------------------------------------------------------
+
+
+def put_undo(d: Dialect, job: LeasedJob, name: str, undo: str) -> Steps[None]:
+    """Record what undoes a step, once."""
+    yield from hold(d, job)
+    d.batch([name, undo])  # raises for what would not come back as it was
+    # Together: a recorded undo without the mark on its job would never be found.
+    put_undo = d.sql["put_undo"](id=job.id, name=name, undo=undo)
+    yield Send((put_undo, d.sql["mark_undo"](id=job.id)), last=True)
+
+
+def undoing(d: Dialect, *, limit: int, after: str | None = None) -> Steps[list[Undoing]]:
+    """Failed jobs that have something to undo, by id."""
+    rows = yield from one(d.sql["undoing"](limit=max(limit, 0), after=after))
+    return [Undoing(id=job, group_id=group, undo=_texts(undo)) for job, group, undo in rows]
+
+
+def compensate(d: Dialect, job_id: str, effects: Effects) -> Steps[bool]:
+    """Commit what undoes a job, once, and forget what it had recorded."""
+    refuse_contributions(effects)
+    known = d.id(job_id)
+    # It locks the job and takes the mark away in one, so of two that undo it one finds nothing.
+    if known is None or not (yield from ask(d.sql["take_undo"](id=known))):
+        return False
+    yield from ask(d.sql["forget_steps"](id=known))
+    _, last_steps = yield from d.commit(effects)
+    yield from last_steps
+    d.announced.tell(*hints_of(effects))
+    return True

@@ -7,8 +7,6 @@ from typing import Final
 from offpath.store.programs import (
     actions,
     browse,
-    claims,
-    declarations,
     endpoints,
     events,
     flow,
@@ -20,14 +18,11 @@ from offpath.store.programs import (
     ledger_upkeep,
     letters,
     messages,
-    pauses,
     reads,
     routers,
     schedules,
     signals,
     steps,
-    suspects,
-    undo,
     workers,
 )
 from offpath.store.programs.dialect import READS, WRITES, How, Runner, transition
@@ -79,7 +74,7 @@ class SqlStore(SqlLedgerReads):
 
     # -- declarations ----------------------------------------------------------------------
 
-    declare = transition(declarations.declare)
+    declare = transition(health.declare)
 
     # -- actions of operators --------------------------------------------------------------
 
@@ -91,7 +86,7 @@ class SqlStore(SqlLedgerReads):
 
     # -- jobs that exist -------------------------------------------------------------------
 
-    begin = transition(suspects.begin)
+    begin = transition(jobs.begin)
     cancel = transition(jobs.cancel)
     redrive = transition(jobs.redrive)
     delete = transition(jobs.delete)
@@ -167,14 +162,14 @@ class SqlStore(SqlLedgerReads):
 
     # -- pauses ----------------------------------------------------------------------------
 
-    pause_queue = transition(pauses.pause)
-    resume_queue = transition(pauses.resume)
-    queues = transition(pauses.queues, How(reads=True, call=True, unpinned=True))
+    pause_queue = transition(flow.pause)
+    resume_queue = transition(flow.resume)
+    queues = transition(flow.queues, How(reads=True, call=True, unpinned=True))
 
     # -- workers and claims ----------------------------------------------------------------
 
-    claim = transition(claims.claim)
-    release_claim = transition(claims.release)
+    claim = transition(workers.claim)
+    release_claim = transition(workers.release_claim)
 
     # -- steps, signals, undo --------------------------------------------------------------
 
@@ -182,9 +177,9 @@ class SqlStore(SqlLedgerReads):
     put_step = transition(steps.put)
     send_signal = transition(signals.send, How(call=True))
     take_signal = transition(signals.take)
-    put_undo = transition(undo.put)
-    undoing = transition(undo.undoing, READS)
-    compensate = transition(undo.compensate)
+    put_undo = transition(steps.put_undo)
+    undoing = transition(steps.undoing, READS)
+    compensate = transition(steps.compensate)
 
     # -- ledger ----------------------------------------------------------------------------
 
@@ -206,7 +201,7 @@ class SqlStore(SqlLedgerReads):
 
     actions = transition(actions.listed, READS)
     browse = transition(browse.browse, _WALKED)
-    declarations = transition(declarations.listed, READS)
+    declarations = transition(health.declarations, READS)
     gates = transition(gates.listed, _ASKED)
     groups = transition(groups.listed, _ASKED)
     schedules = transition(schedules.listed, _ASKED)

@@ -1,4 +1,4 @@
-"""Workers: their leases, and what they should know of the jobs that they hold.
+"""Workers: their leases, what they should know of their jobs, and names claimed once in the fleet.
 
 How a database sees that a worker has died is its own: a lock of its session, or a locked file.
 """
@@ -130,3 +130,21 @@ _NOBODY: Final = '{"id":"","host":"","pid":0,"version":"","concurrency":0,"tasks
 _RECORDS: Final = Shape.of(
     WorkerRow(_NOBODY, 0, 0, 0, 0, 0, 0, None, None), _record, lambda worker, _: worker
 )
+
+
+# -- claims ----------------------------------------------------------------------------------------
+
+
+def claim(
+    d: Dialect, key: str, holder: str, *, ttl: float | None = None, renew: bool = False
+) -> Steps[bool]:
+    """Claim a name; who has it keeps it, until the time of the first claim, or of one that renews,
+    is over.
+    """
+    query = d.sql["claim"](key=key, holder=holder, span=d.span(ttl), renew=renew, now=d.now)
+    return bool((yield from one(query)))
+
+
+def release_claim(d: Dialect, key: str, holder: str) -> Steps[bool]:
+    """Give a name back; False: it was not this holder's."""
+    return bool((yield from one(d.sql["release_claim"](key=key, holder=holder))))

@@ -13,8 +13,7 @@ from offpath.store.sqlite import groups
 from offpath.store.sqlite.gates import End as Outcome
 from offpath.store.sqlite.gates import Following
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups
-from offpath.store.sqlite.instants import later
-from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.parameters import batch, later
 from offpath.store.sqlite.session import SQL
 
 

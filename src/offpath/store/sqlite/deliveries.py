@@ -25,9 +25,8 @@ from offpath.store.programs.instants import instant
 from offpath.store.refusals import refuse_contributions
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolation import isolating
-from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.parameters import batch, later
 from offpath.store.sqlite.rows import failure_text
 from offpath.store.sqlite.session import SQL, Session
 

@@ -15,9 +15,8 @@ from offpath.store.programs.instants import micros
 from offpath.store.sql import Catalogue, Query, Row
 from offpath.store.sqlite.aftermath import conclude_steps
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.limits import prune_steps
-from offpath.store.sqlite.parameters import batch, document
+from offpath.store.sqlite.parameters import batch, document, later
 from offpath.store.sqlite.session import SQL, Session
 
 T = TypeVar("T")

@@ -18,10 +18,9 @@ from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
-from offpath.store.held import held
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import instant, micros, readable
-from offpath.store.refusals import id_taken, refuse_contributions, unknown_state
+from offpath.store.refusals import id_taken, key_held, refuse_contributions, unknown_state
 from offpath.store.sql import Row
 from offpath.store.sqlite import gates
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups, count_steps
@@ -309,7 +308,7 @@ class _Plan:
             return _joined(job, taken)
         if holder.state not in OUTER:
             raise unknown_state(holder.id, holder.state)
-        raise held(unique.policy, unique.key, holder=holder.id, state=OUTER[holder.state])
+        raise key_held(unique.policy, unique.key, holder=holder.id, state=OUTER[holder.state])
 
 
 _WAITING: Final = frozenset({"blocked", "scheduled", "ready"})

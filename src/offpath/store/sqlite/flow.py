@@ -14,7 +14,7 @@ from offpath.store.programs.leased import LEASED, WIDTH
 from offpath.store.refusals import not_registered, refuse_waiting
 from offpath.store.sqlite import limits
 from offpath.store.sqlite.enqueue import effect_steps
-from offpath.store.sqlite.instants import later
+from offpath.store.sqlite.parameters import later
 from offpath.store.sqlite.part import SqlitePart
 from offpath.store.sqlite.session import SQL, Session
 

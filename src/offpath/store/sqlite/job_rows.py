@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias
 from offpath.model.job import BlockReason, JobState, NewJob, UniqueClaim
 from offpath.store.programs.instants import micros
 from offpath.store.sql import Query
-from offpath.store.sqlite.instants import later, span
-from offpath.store.sqlite.parameters import batch, texts
+from offpath.store.sqlite.parameters import batch, later, span, texts
 from offpath.store.sqlite.session import SQL
 
 # Those first that differ from job to job: each is found by walking past the ones before it.

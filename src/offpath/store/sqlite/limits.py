@@ -19,8 +19,7 @@ from offpath.model.rate import decode_state, encode_state, take
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
 from offpath.store.programs.dialect import Queries
 from offpath.store.sql import Query, Row
-from offpath.store.sqlite.instants import later
-from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.parameters import batch, later
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.unreadable import UNREADABLE
 

@@ -10,8 +10,7 @@ from offpath.model.new import SLOTS, Box, NewLogEvent, NewMessage
 from offpath.store.programs.dialect import Queries
 from offpath.store.refusals import no_key, no_slot
 from offpath.store.sql import Query
-from offpath.store.sqlite.instants import later
-from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.parameters import batch, later
 from offpath.store.sqlite.session import SQL
 
 

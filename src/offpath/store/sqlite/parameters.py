@@ -1,4 +1,6 @@
-"""Batches travel as one JSON parameter, so that a batch is one statement whatever its size.
+"""Parameters of SQLite's statements: spans of time are whole microseconds, and a batch is one text.
+
+Batches travel as one JSON parameter, so that a batch is one statement whatever its size.
 
 Fewer statements also means fewer hand-overs of the interpreter lock between the writer's thread
 and a busy event loop, each of which may cost milliseconds.
@@ -13,6 +15,7 @@ from typing import Any
 import msgspec
 
 from offpath.errors import StoreRejected
+from offpath.store.programs.instants import LAST
 from offpath.store.refusals import not_unicode
 
 _encode = msgspec.json.Encoder().encode
@@ -49,3 +52,23 @@ def document(value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
 def texts(values: tuple[str, ...]) -> str | None:
     """A list of texts as kept in one column: JSON, NULL when empty."""
     return _encode(values).decode() if values else None
+
+
+def later(now: int, seconds: float) -> int:
+    """``seconds`` after ``now``. Raises ``StoreRejected`` for a time that no datetime can hold."""
+    try:
+        at = now + round(seconds * 1_000_000)
+    except (OverflowError, ValueError):  # infinity, not a number
+        at = LAST + 1
+    if not 0 <= at <= LAST:
+        raise StoreRejected(
+            f"{seconds} seconds from now is not a time that can be stored: give a smaller number"
+        )
+    return at
+
+
+def span(seconds: float | None) -> int | None:
+    """A duration in microseconds; it may be less than nothing."""
+    if seconds is None:
+        return None
+    return later(0, seconds) if seconds >= 0 else -later(0, -seconds)

@@ -27,11 +27,10 @@ from offpath.store.sqlite import gates, groups, limits
 from offpath.store.sqlite.aftermath import aftermath_steps
 from offpath.store.sqlite.enqueue import insert_steps, joining
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups
-from offpath.store.sqlite.instants import later
 from offpath.store.sqlite.isolation import isolating
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.mailbox import Writing
-from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.parameters import batch, later
 from offpath.store.sqlite.rows import OUTER, failure_steps
 from offpath.store.sqlite.session import SQL, Session
 

@@ -26,12 +26,11 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.threads import in_own_thread
-from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint, Hints
 from offpath.store.programs import jobs, rescue, waits, workers
 from offpath.store.programs.dialect import WRITES, How, transition
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Finding, Migration, Pruned
+from offpath.store.protocol import Capabilities, Finding, Migration, Pruned
 from offpath.store.schema import listing
 from offpath.store.sql import Query
 from offpath.store.sqlite import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from offpath.model.event import EventKind
 from offpath.model.job import JobState, LeasedJob
 from offpath.model.settlement import Snoozed, Waiting
-from offpath.store.telemetry.message_meter import MessageMeter
+from offpath.store.telemetry.message_moves import MessageMeter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 
 names = st.sampled_from([f"n{n}" for n in range(12)])
 steps = st.lists(

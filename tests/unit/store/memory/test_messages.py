@@ -21,7 +21,7 @@ from offpath.model.settlement import Released, SettleStatus, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.hints import Hint
 from offpath.store.memory import MemoryStore
-from offpath.store.memory.heap import LazyHeap
+from offpath.store.memory.indexes import LazyHeap
 
 
 @pytest.fixture
