@@ -50,6 +50,7 @@ class PlannedEffects:
     def add(self, effects: Effects, group_id: str | None = None) -> None:
         """Decide about all of these. Raises Conflict, Gate, LedgerError kinds and StoreRejected."""
         new_gates = {each.id for each in effects.gates}
+        # Jobs before gates: a gate watches the holder that a job of the same call has attached to.
         enqueued = [self.jobs.add(new, group_id, gates=new_gates) for new in effects.jobs]
         holders = {each.id: each.job_id for each in enqueued}
         named = {each.gate for each in effects.jobs}
@@ -71,12 +72,14 @@ class PlannedEffects:
         book = book_for(self._tables.ledger, self._now, self._operations)
         decide_together(book, self._operations)
         self._changes = book.changes()
+        # Now, while nothing is filed: what is filed cannot fail.
         self._tables.ledger.check(self._changes)
         for message in self._changes.messages:
             self._mail.add(message)
 
     def apply(self, last: str | None = None) -> bool:
         """File it all, the job ``last`` after all others; True when that ended its group."""
+        # Gates before jobs: a job that waits at one is filed at its row.
         for gate, on in self._gates:
             self._tables.gates.add(gate, on, self._now, self._tables.jobs)
         group_done = self.jobs.apply(last)
@@ -105,6 +108,7 @@ def compensate(tables: Tables, now: datetime, job_id: str, effects: Effects) -> 
     """Commit the effects once, and forget what the job had recorded."""
     if job_id not in tables.steps.to_undo:
         return False
+    # In this order: a commit that is refused must leave what is to be undone.
     commit(tables, now, effects)
     tables.steps.forget(job_id)
     return True

@@ -34,6 +34,7 @@ class NewJobs:
         if key is None:
             return
         holder = self._tables.holder_of(key, self._now)
+        # Another job has taken the key meanwhile. An end does not take it away again.
         if holder is not None and holder.id != job.id:
             return
         in_scope = self._terms_of(job.id).in_scope(job.state, self._now)
@@ -45,6 +46,7 @@ class NewJobs:
         """Decide about one new job; ``gates`` come with it. Raises Conflict kinds, StoreRejected
         and GateError.
         """
+        # The id before the key: a repeat would otherwise meet itself as the holder of its key.
         known = self._record_of(job.id)
         if known is not None:
             return _repeated(job, known)
@@ -62,11 +64,16 @@ class NewJobs:
 
     def apply(self, last: str | None = None) -> bool:
         """File what is planned, the job ``last`` after all others; True when it ended its group."""
+        # Keys are let go before anything is filed and given out after it: while it is filed, a job
+        # takes each key that looks free.
         for key in self._keys:
             self._tables.keys.pop(key, None)
+        # Before the jobs, for the limit as the last enqueue says it decides who of them is held.
         for terms in self._terms.values():
             if terms.limit is not None:
                 self._tables.limits.agree(terms.limit)
+        # The settled job goes last: its group must have its new members before it leaves, or it
+        # would seem done.
         final = None if last is None else self._records.pop(last)
         for record in self._records.values():
             self._file(record)
@@ -105,6 +112,8 @@ class NewJobs:
         key = unique.key
         holder_id = self._keys[key] if key in self._keys else self._tables.keys.get(key)
         holder = None if holder_id is None else self._record_of(holder_id)
+        # A holder whose period is over keeps the key in the index until somebody takes it, and is
+        # in nobody's way.
         if holder is None or not self._terms_of(holder.id).in_scope(holder.state, self._now):
             return None
         return holder

@@ -64,6 +64,7 @@ def to_cancel(tables: Tables, groups: Sequence[str], limit: int) -> list[str]:
         if room <= 0:
             break
         left = (each for each in _open(tables, group_id) if not tables.jobs[each].cancel_requested)
+        # One more than there is room for tells whether the group has others left.
         found += islice(left, room + 1)
         if len(found) <= limit:
             tables.groups.to_close.pop(group_id, None)

@@ -95,6 +95,7 @@ def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
 
 def delete(tables: Tables, ids: Sequence[str]) -> list[ChangedJob]:
     """Remove ended jobs."""
+    # A job that is still to be undone is needed for that.
     jobs = [job for job in _each(tables, ids) if job.id not in tables.steps.to_undo]
     ended_jobs = [job for job in jobs if job.state.terminal]
     for job in ended_jobs:
@@ -124,6 +125,8 @@ def rescue(
     rules = RescueRules(max_deliveries=max_deliveries, expires_at=maybe_later(now, keep))
     orphans = list(islice(_orphans(tables, now), limit))
     rescued = [_rescue_one(tables, now, job, rules) for job in orphans]
+    # Only a worker that holds nothing more is marked: a rescue that its limit has cut comes back
+    # for the rest.
     for worker in [w for w in tables.workers.values() if w.expires_at <= now]:
         if worker.gone_at is None and worker.info.id not in tables.held:
             tables.workers[worker.info.id] = replace(worker, gone_at=now)
@@ -213,6 +216,7 @@ def expire_blocked(
 def _waited_out(
     tables: Tables, now: datetime, job: JobRecord, expires_at: datetime | None
 ) -> JobRecord:
+    # The deadline first: where both are over, every backend says that the job died of its deadline.
     if job.deadline is not None and job.deadline <= now:
         return given_up(job, DeadReason.DEADLINE, now, expires_at)
     if job.gate is not None and awaits_gate(job):
@@ -227,6 +231,8 @@ def prune(tables: Tables, now: datetime, limit: int) -> int:
     needed: list[tuple[datetime, str]] = []
     while removed < limit and (first := tables.expiring.first()) and first[0] <= now:
         if _is_needed(tables, first[1]):
+            # Out of the index until the end of this pass, or the first job that is needed would
+            # hide all behind it.
             needed.append(first)
             tables.expiring.remove(first[1])
             continue

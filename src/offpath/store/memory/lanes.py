@@ -78,6 +78,8 @@ class Lane:
             turns = self._by_key[job.fair_key]
             turns.remove(job.id)
             if not len(turns):
+                # A balanced lease looks at the first job of each key, so keys without jobs must not
+                # pile up.
                 del self._by_key[job.fair_key]
 
     def by_age(self, jobs: Mapping[str, JobRecord]) -> LazyHeap[Age]:
@@ -152,6 +154,7 @@ class Lanes:
         for task in tasks:
             lanes = self._by_task.get(task, {})
             if queues:
+                # A queue that is named twice must not bring its lane into the choice twice.
                 found.extend(lanes[queue] for queue in dict.fromkeys(queues) if queue in lanes)
             else:
                 found.extend(lanes.values())

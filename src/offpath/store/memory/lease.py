@@ -16,6 +16,8 @@ from offpath.store.memory.lanes import Lane
 from offpath.store.memory.records import arrived, handed_out, leased
 from offpath.store.memory.tables import Tables
 
+# A bound: where a million jobs are due at one moment, a lease that made all of them ready would
+# hold up every other transition.
 _PROMOTED_AT_ONCE = 1000
 
 Rank = tuple[Any, ...]
@@ -36,6 +38,8 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
     wait for their limits.
     """
     worker = tables.workers.get(request.worker)
+    # A worker whose lease is over gets nothing: a rescue could take the jobs back while it begins
+    # them.
     if worker is None or worker.expires_at <= now:
         return Leased(jobs=(), now=now), False
     lanes = _lanes(tables, now, request)
@@ -48,6 +52,8 @@ def lease(tables: Tables, now: datetime, request: LeaseRequest) -> tuple[Leased,
     aside = _put_aside(tables, lanes, (*request.declined, *tables.suspects.crash_of))
     taking = _Taking(tables, now, request, lanes)
     taken = taking.take()
+    # Asked before the jobs that were put aside come back, for those count as nothing that could be
+    # had. What was left unpromoted may be due, so the worker asks again at once.
     more = taking.more() or not promoted.all
     for job in (*aside, *taking.waiting):
         tables.lanes.add(job, now)
@@ -81,6 +87,7 @@ def _promote(tables: Tables, now: datetime, lanes: Iterable[Lane]) -> Promoted:
                 lane.scheduled.push(job.id, job.run_at)  # filing takes it out of where it was
         if budget == 0:
             break
+    # Behind the walk: filing a job takes it out of the lanes that are walked.
     for job in held:
         tables.file(arrived(job, now), now)
     return Promoted(all=budget > 0, held=bool(held))
@@ -138,6 +145,8 @@ class _Merged:
 
     def best(self) -> Head | None:
         heads = self._heads
+        # A lane without room is thrown out when it comes to the top, and not before: the rooms
+        # change with each job that is taken.
         while heads and self._rooms[heads[0][1].task] <= 0:
             heapq.heappop(heads)
         return heads[0] if heads else None
@@ -221,6 +230,8 @@ class _Taking:
             self._served[queue] = self._served.get(queue, 0) + 1
             self._task_rooms[lane.task] -= 1
             self._use_queue(queue)
+        # The turns of the queues have mixed the order, and a worker begins with the best. A
+        # balanced lease has no other order than its turns.
         if self._request.order is not Order.BALANCED:
             taken.sort(key=lambda each: each[0])
         return [job for _, job in taken]
@@ -256,6 +267,8 @@ class _Taking:
         heads = [(queue, head) for queue, line in self._lines.items() if (head := line.best())]
         if len(heads) == 1:
             return heads[0]
+        # The queue that was served least comes first, whatever its priorities: a busy queue of high
+        # priority would otherwise starve the others.
         return min(
             heads,
             key=lambda each: (self._served.get(each[0], 0), each[1][0]),

@@ -42,6 +42,8 @@ def admit(tables: Tables, now: datetime, limit: int, keys: Sequence[str]) -> Adm
         jobs += done.jobs
         more |= done.more
         waits += [] if done.next_in is None else [done.next_in]
+        # To the end of the line: a pass that is cut by its limit goes on with the keys that it has
+        # not reached.
         if key in tables.limits.waiting:
             tables.limits.waiting[key] = tables.limits.waiting.pop(key)
     return Admitted(jobs=jobs, more=more, next_in=min(waits, default=None))
@@ -53,6 +55,7 @@ def _has_held(tables: Tables, key: str) -> bool:
 
 
 def _admit_key(tables: Tables, now: datetime, row: MemoryLimit, limit: int) -> Admitted:
+    # First, so that room which nobody takes goes to others in this very pass.
     _send_untaken_behind(tables, now, row)
     wanted = int(min(row.room(now), _held(tables, now, row)))
     granted, next_in = _by_rate(row, now, min(wanted, limit))
@@ -62,6 +65,8 @@ def _admit_key(tables: Tables, now: datetime, row: MemoryLimit, limit: int) -> A
     left = wanted - granted
     return Admitted(
         jobs=granted,
+        # Only a pass that its limit has cut can do more at once. One that the rate has cut must
+        # wait.
         more=left > 0 and granted == limit,
         next_in=_next_in(row, now) if left == 0 else next_in,
     )
@@ -104,7 +109,9 @@ def _send_untaken_behind(tables: Tables, now: datetime, row: MemoryLimit) -> Non
     others = _held(tables, now, row) if untaken else 0
     if not others or row.room(now) >= others:
         return
+    # Behind the last of those that wait, or the same jobs would be let in again at once.
     last = max(rank for heap in _queues(tables, now, row) for rank in heap.ranks())
+    # As many as others can replace: more would leave room unused.
     for each in untaken[:others]:
         job = tables.jobs[each]
         tables.limits.send_behind(job, last, now)
@@ -130,6 +137,7 @@ def close(tables: Tables, now: datetime, key: str, until: datetime | None) -> in
         row.paused = True
     elif until <= now:
         return 0
+    # Of two cool-downs the later end counts, whichever came first.
     elif row.closed_until is None or row.closed_until < until:
         row.closed_until = until
     ready = tuple(row.ready)

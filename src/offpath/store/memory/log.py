@@ -93,6 +93,7 @@ class LogPlan:
         """Decide about one. Raises StoreRejected."""
         if not 0 <= new.slot < SLOTS:
             raise no_slot(new.id)
+        # An event that is known is the same event: a repeat after a lost answer appends nothing.
         if new.id not in self._log.rows:
             self._new.setdefault(new.id, new)
 

@@ -115,6 +115,8 @@ class MailPlan:
         """The id of the message that stands for this one already."""
         if new.id in self._ids or new.id in self._mailbox.rows:
             return new.id
+        # In the outbox the id alone tells a repeat. In the inbox the sender's key does, for each
+        # delivery gets an id of ours.
         if new.box is Box.OUT or new.key is None:
             return None
         place = new.stream, new.key

@@ -52,6 +52,8 @@ class KeyLine:
             del self._entries[index]
             return
         self._start += 1
+        # Cut off only when more has left than is here, so each removal pays for a constant part of
+        # it.
         if self._start > _COMPACT_ABOVE + len(self):
             del self._entries[: self._start]
             self._start = 0
@@ -120,6 +122,7 @@ class MessageLane:
         """Be ready for leases of this kind: walks over all if the last one was of the other."""
         if ordered is (self._lines is not None):
             return
+        # Dear, and rare: a stream is leased in one way, until its relay is set up in another one.
         waiting = sorted((self._rows[each] for each in self), key=lambda row: row.position)
         self._heap = LazyHeap()
         self._lines = {} if ordered else None

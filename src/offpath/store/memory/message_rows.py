@@ -52,6 +52,7 @@ def check(new: NewMessage, now: datetime) -> None:
     """Raise StoreRejected when this message cannot be written."""
     if new.box is Box.IN and new.key is None:
         raise no_key(new.id)
+    # For its error alone: a delay that leads to no time is refused while nothing is filed.
     later(now, new.delay)
 
 
@@ -73,6 +74,8 @@ def written(new: NewMessage, now: datetime, position: int) -> MemoryMessage:
 
 def handed_out(row: MemoryMessage, holder: str, until: datetime) -> MemoryMessage:
     """A message in somebody's hand."""
+    # Due at the end of its lease: what a dead holder had comes back by itself, and no pass has to
+    # look for it.
     return replace(
         row, holder=holder, free_at=row.due_at, due_at=until, deliveries=row.deliveries + 1
     )
@@ -118,6 +121,7 @@ def settled(
             ended = _ended(row, MessageState.DEAD, now, expires_at)
             return replace(ended, reason=reason.value, failure=_stamped(failure, now))
         case Released():
+            # It was not tried, so the delivery that was counted for it is taken back.
             return replace(
                 row, holder=None, due_at=row.free_at, deliveries=max(row.deliveries - 1, 0)
             )

@@ -75,6 +75,8 @@ class _Picking:
 
     def finish(self, mailbox: Mailbox, holder: str, until: datetime) -> Iterator[MemoryMessage]:
         """Hand out what was picked."""
+        # Stand-ins leave the heap first: filing moves only the first of a key, so they would stay
+        # there, due.
         for key, stood_in in self._standing.items():
             self.lane.restore(key, stood_in)
         for each in self.taken:
@@ -94,6 +96,7 @@ def lease(tables: Tables, now: datetime, request: MessageRequest) -> LeasedMessa
         one, ordered = turns.popleft()
         if one.pick(now, ordered=ordered):
             left -= 1
+            # To the end of the line: streams take turns, so a full one does not starve the others.
             turns.append((one, ordered))
     more = any(one.more(now) for one, _ in picking)
     rows = [row for one, _ in picking for row in one.finish(mailbox, request.holder, until)]
@@ -133,6 +136,8 @@ def _settle_one(tables: Tables, now: datetime, settlement: MessageSettlement) ->
     if held is None or held.state is not _PENDING or held.holder != message.holder:
         return MessageSettled(id=message.id, status=_LOST)
     try:
+        # All is decided before anything is filed: one that is refused stays as it was, and its
+        # batch goes on.
         row = settled(held, settlement.outcome, now, maybe_later(now, settlement.keep))
         writing = None
         if settlement.effects and isinstance(settlement.outcome, Succeeded):

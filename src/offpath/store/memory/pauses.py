@@ -22,6 +22,8 @@ def paused(tables: Tables, now: datetime, name: str) -> bool:
 
 def resume(tables: Tables, now: datetime, name: str) -> bool:
     """Let a queue hand out its jobs again; False: it was not paused."""
+    # Asked before the row goes: a pause whose time is over counts as none, though its row is here
+    # still.
     was = paused(tables, now, name)
     tables.pauses.pop(name, None)
     return was

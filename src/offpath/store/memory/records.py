@@ -59,6 +59,7 @@ PLAIN = JobTerms()
 _BLOCKED = JobState.BLOCKED
 _QUEUED = JobState.QUEUED
 _RUNNING = JobState.RUNNING
+# A job that fails for weeks must not grow without a bound.
 _FAILURES_KEPT = 50
 
 
@@ -335,6 +336,7 @@ def settled(
     job: JobRecord, outcome: Outcome, now: datetime, expires_at: datetime | None
 ) -> JobRecord:
     """A held job after its attempt has ended this way. Raises StoreRejected."""
+    # Whatever the handler made of it: the job was asked to stop, and how it obeys does not decide.
     if job.cancel_requested:
         return cancelled(job, now, expires_at, _failure_of(outcome))
     match outcome:
@@ -353,6 +355,7 @@ def settled(
         case Cancelled(failure=failure):
             return cancelled(job, now, expires_at, failure)
         case Released(reason=reason):
+            # At its old run time, so that what is given back keeps its place among the others.
             return waiting(job, job.run_at, attempt=job.attempt, reason=reason)
         case _:
             assert_never(outcome)

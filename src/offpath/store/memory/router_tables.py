@@ -67,6 +67,8 @@ class MemoryRouter:
         """Add the attempts that are not there."""
         for attempt in attempts:
             numbers = self.attempts.setdefault(attempt.event, {})
+            # One that is there stays: a repeat after a lost answer must not change when it was
+            # made.
             if attempt.number not in numbers:
                 numbers[attempt.number] = replace(attempt, at=now)
 

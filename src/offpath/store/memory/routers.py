@@ -68,6 +68,8 @@ def _start(log: MemoryEventLog, start: str | int) -> int:
 def _merged(known: Sequence[Route], declared: Sequence[Route]) -> tuple[Route, ...]:
     routes = {route.name: route for route in known}
     for route in declared:
+        # Only what a route delivers is the code's. Whether it is on is the operator's, and a
+        # release must not undo that.
         before = routes.get(route.name)
         routes[route.name] = route if before is None else replace(before, deliver=route.deliver)
     return tuple(routes.values())
@@ -145,6 +147,8 @@ def move_cursor(tables: Tables, name: str, partition: int, position: int) -> boo
     row = _row_of(tables, name, partition)
     if row is None:
         return False
+    # Moved ahead, it has not passed what it skipped. Moved back, it will pass that once more. What
+    # is verified is what lies above `start`.
     start = position if position > row.cursor.position else min(row.start, position)
     moved = replace(row.cursor, position=position, mark=None, holder=None)
     _keep(tables, replace(row, cursor=moved, start=start))
@@ -189,6 +193,7 @@ def advance(tables: Tables, now: datetime, cursor: Cursor, decisions: Decisions)
     row = _row_of(tables, cursor.router, cursor.partition)
     if row is None or cursor.holder is None or row.seen(now).holder != cursor.holder:
         return False
+    # Decided first: effects that are refused leave the cursor where it was.
     writing = PlannedEffects(tables, now)
     writing.add(decisions.effects)
     router = tables.routers.rows[cursor.router]
@@ -270,6 +275,7 @@ def trim(tables: Tables, before: datetime, limit: int) -> int:
         by_domain.setdefault(router.record.domain, []).append(router)
     gone: list[LogRow] = []
     for row in log.above(0):
+        # The log is in the order of time, so behind the first young event all are young.
         if len(gone) >= limit or row.event.at >= before:
             break
         readers = by_domain.get(row.event.domain, ())
@@ -284,5 +290,6 @@ def trim(tables: Tables, before: datetime, limit: int) -> int:
 def _forget_attempts(tables: Tables, gone: Sequence[LogRow]) -> None:
     for router in tables.routers.rows.values():
         for row in gone:
+            # The attempts explain a dead letter, so they stay as long as it does.
             if row.event.id not in router.letters:
                 router.attempts.pop(row.event.id, None)

@@ -46,6 +46,8 @@ def settle(tables: Tables, now: datetime, settlements: Sequence[Settlement]) -> 
     batch = BatchAnswers(answers=[])
     for settlement in settlements:
         batch.answers.append(_settle_one(tables, now, settlement, batch))
+    # The room that these ends make is given away in the same step, so nobody waits for the next
+    # pass.
     keys = {each.job.limit_key for each in settlements if each.job.limit_key is not None}
     if keys and limits.admit(tables, now, limits.AT_ONCE, sorted(keys)).jobs:
         batch.waiting = True
@@ -100,6 +102,7 @@ class _SettlementEnd:
         """Say what will be. Raises what makes it refused."""
         self._expires_at = maybe_later(self._now, self._settlement.keep)
         self._job = settled(self._held, self._outcome, self._now, self._expires_at)
+        # None of its effects: whoever has cancelled a job must not see it make new ones.
         if self._held.cancel_requested:
             return
         if isinstance(self._outcome, Released):
@@ -107,12 +110,15 @@ class _SettlementEnd:
         if isinstance(self._outcome, Waiting):
             self._decide_wait(self._outcome)
         if isinstance(self._outcome, Snoozed) and self._outcome.cool_down is not None:
+            # For its error alone: what leads to no time is refused while nothing is filed.
             later(self._now, self._outcome.cool_down)
         if not isinstance(self._outcome, Succeeded | Snoozed | Waiting):
             return
         self._decide_value(self._settlement.effects.contributions)
         if self._settlement.effects:
             self._writing = PlannedEffects(self._tables, self._now)
+            # The effects see the job as it will be: a unique key that this end frees may go to one
+            # of them.
             self._writing.jobs.becomes(self._job)
             self._writing.add(self._settlement.effects, self._job.group_id)
             self._job = self._writing.jobs.record(self._job.id)  # its own effects may rewrite it
@@ -121,6 +127,7 @@ class _SettlementEnd:
         until = maybe_later(self._now, outcome.timeout)
         address = outcome.target, outcome.event
         self._wait = MemoryWait(address, until)
+        # The signal may have come before who waits for it, and nobody would send it again.
         if self._tables.signals.first(address, self._now) is not None:
             self._job = woken(self._job, self._now)
 

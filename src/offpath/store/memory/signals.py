@@ -21,6 +21,7 @@ def send(tables: Tables, now: datetime, signal: NewSignal) -> bool:
     until = later(now, signal.keep)
     if signal.id in tables.signals.rows:
         return False
+    # After the look at its id: a repeat of a known signal is never refused for want of room.
     if tables.signals.full(signal, now):
         raise signal.full()
     tables.signals.keep(signal, until)
@@ -55,6 +56,8 @@ def take(tables: Tables, now: datetime, job: LeasedJob, address: Address, step: 
     """Take the oldest signal and record its payload as a step's result."""
     tables.fenced(job)
     recorded = tables.steps.results.get(job.id, {})
+    # A repeat gets what the step got before. The signal was taken by then, and a second one is not
+    # its own.
     if step in recorded:
         return recorded[step]
     signal = tables.signals.first(address, now)

@@ -189,9 +189,11 @@ class Tables:
         if before is None and job.gate is not None:
             self.gates.hold(job.id, job.gate)
         is_over = job.state in TERMINAL
+        # Asked of the whole first: nearly no store has suspects, and every job ends.
         if is_over and self.suspects.crash_of:
             self.suspects.forget(job.id)
         was_over = before is not None and before.state in TERMINAL
+        # What is counted are beginnings and ends, and most filings are neither.
         if before is None or is_over or was_over:
             self._count(before, job)
         if job.id in self._terms:

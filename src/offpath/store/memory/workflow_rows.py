@@ -248,12 +248,16 @@ class Groups:
             self.rows.pop(job.group_id, None)
             self.to_close.pop(job.group_id, None)
         elif job.state in _FAILED:
+            # The count of failures outlives the jobs that failed: who reads the group later must
+            # not see fewer.
             self.row(job.group_id, root).failed_gone += 1
 
     def report(self, job: JobRecord) -> bool:
         """The last open job has ended: whether that is to be told, which it is once."""
         row = self.rows.get(job.group_id)
         if row is None:
+            # A group without a row is told about by its lone job, and once: a job that was put back
+            # has told it before.
             return job.redrives == 0
         told, row.told = row.told, True
         return not told
@@ -261,6 +265,7 @@ class Groups:
 
 def _row_beside(root: JobRecord | None) -> MemoryGroup:
     """The row of a group that had none: it says what its root has said."""
+    # A root that had ended has told the end of its group, so its members do not tell it again.
     ended = root is not None and (root.state.terminal or root.redrives > 0)
     return MemoryGroup(value=_value_beside(root), told=ended)
 
@@ -335,6 +340,7 @@ class Signals:
         unread = self.unread.get(signal.target, {})
         if signal.most is None or len(unread) < signal.most:
             return False
+        # Those whose time is over stand here until the next pass, and must not fill the target.
         return sum(now < until for until in unread.values()) >= signal.most
 
     def first(self, address: Address, now: datetime) -> NewSignal | None:

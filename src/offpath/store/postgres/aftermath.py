@@ -50,6 +50,8 @@ def conclude_steps(
         if end.grouped:
             work.end(end.group_id, failed=True)
     work.end_moved(moved)
+    # Behind all else: the rows of groups are where members of large groups meet, so they are held
+    # for the shortest time.
     left = yield from work.lasting(now, sql=sql)
     last = {end.group_id: end.id for end in ends}
     done = {end.id for end in ends if _ends_group(end, last, left)}

@@ -96,11 +96,13 @@ def lease_steps(
     # In a statement of its own: one that has waited still sees other tables as of before its wait,
     # and would hand out what the last holder of the stream has committed.
     locks = (_locks(request.box, ordered, sql),) if ordered else ()
+    # Only where the streams want more than there is room for is it worth a look at what is due.
     if sum(shares.values()) > request.limit:
         counted = sql["count_due"](
             now=moment(now), box=request.box, streams=_rooms(shares, list(shares))
         )
         *_, dues = yield Send((*locks, counted))
+        # The turns are taken already, and hold until the commit.
         locks, shares = (), share_out(dues, request.limit)
     free = [name for name in shares if not rooms[name].ordered]
     queries: list[Query] = []
@@ -191,6 +193,7 @@ def _handed(
         messages += some
         if outlook.due_at is not None and outlook.due_at != NEVER:
             waits.append(max(outlook.due_at - now, 0) / 1_000_000)
+    # What is handed out now is due again when its lease ends, should its holder die.
     if messages:
         waits.append(request.lease_seconds)
     answer = LeasedMessages(

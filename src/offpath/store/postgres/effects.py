@@ -67,6 +67,7 @@ def commit_within_steps(
 
     The caller's path of names is put aside meanwhile: what lies in it may shadow what we call.
     """
+    # Noted, and not only set back to the default: the caller may have set a path of their own.
     ((path, _),) = yield sql["borrow_path"]()
     back = sql["return_path"](path=path)
     steps = commit_steps(effects, now, sql=sql)
@@ -119,6 +120,7 @@ def carry_out(
     transaction is ending, ``ended`` those of them that it will count in gates; those of ``joining``
     get a group with a row, company or not.
     """
+    # Before the first statement: what is refused without a look must leave nothing to take back.
     require_keys(one for effects in carried.values() for one in effects.messages)
     jobs = [job for effects in carried.values() for job in effects.jobs]
     gates = [gate for effects in carried.values() for gate in effects.gates]

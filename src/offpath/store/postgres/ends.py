@@ -78,6 +78,8 @@ class AppliedBatch:
         applied = [
             n
             for n, one in sorted(ended.items())
+            # A job that was cancelled meanwhile carries out none of its effects, whatever its
+            # handler reported.
             if isinstance(settlements[n].outcome, _WANTED) and one.state is not JobState.CANCELLED
         ]
         return cls(settlements, ended, applied)
@@ -139,6 +141,7 @@ class AppliedBatch:
             if one.over and one.state is not JobState.SUCCEEDED
         ]
         known = [one for one in keeps if one is not None]
+        # One that is kept for ever (None) outlasts every number.
         return max(known) if known and len(known) == len(keeps) else None
 
     def count(self, work: GroupWork, moved: Sequence[MovedRow]) -> None:
@@ -154,6 +157,7 @@ class AppliedBatch:
                 continue
             if given := _given(self.settlements[n]):
                 work.give(group, given)
+            # Its group has got a row in this transaction, so its end has to be counted there.
             elif self.ended[n].group is None:
                 work.give(group, ())  # its end may be that of the group
         work.end_moved(moved)
@@ -166,6 +170,8 @@ class AppliedBatch:
     ) -> list[Settled]:
         """The answer to each. Jobs that died at gates are reported by the last that failed."""
         groups = self.groups
+        # Of several members that end at once one tells the end of the group: the last, so that it
+        # is told once.
         last = {groups[n]: n for n, one in sorted(self.ended.items()) if one.over}
         along = self._along(told(died, left, elsewhere={one for one in last if one}), enqueued)
         applied = SettleStatus.APPLIED

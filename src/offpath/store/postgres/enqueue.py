@@ -346,6 +346,8 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 
 
 def _insert(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
+    # In pieces: one parameter of a million jobs would be held three times in memory, and parsed as
+    # a whole by the server.
     for piece in chunks(list(batch.left), _CHUNK):
         rows = yield sql["enqueue"](
             now=moment(now), alone=False, together=batch.together, **batch.sent(piece)

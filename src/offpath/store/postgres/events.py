@@ -71,6 +71,7 @@ class EventTables(PostgresPart):
         for settlement, answer in zip(settlements, answers, strict=True):
             if answer.enqueued or settlement.effects.log or settlement.effects.operations:
                 self._tell_effects(settlement.effects)
+        # They are due again, and a relay elsewhere may have nothing to do until then.
         if any(isinstance(each.outcome, (Released, Retry)) for each in settlements):
             self._tell(Hint.MESSAGES)
         return answers

@@ -123,6 +123,7 @@ class FlowTables(PostgresPart):
         now = self._now()
         if any(isinstance(one.outcome, Snoozed) and one.outcome.cool_down for one in settlements):
             await self._database.write(lambda: limits.hold_closed_steps(keys, now, sql=self._sql))
+        # A pass that is under way takes them over. A second one would wait for its keys.
         if self._passes.leave(keys):
             return
         waiting = await self._database.write(lambda: limits.waiting_steps(keys, sql=self._sql))

@@ -89,6 +89,8 @@ def count_ends(
     """Count ended jobs (and whether they succeeded) in their gates; the jobs that moved thereby."""
     if not ended:
         return []
+    # Waited for, in the order of ids: nothing of jobs is locked behind this, so no circle can
+    # close.
     rows = yield _count("count_gates", ended, sql)
     return (yield from follow(dict(decided_by(rows)), keep, now, sql=sql))
 

@@ -44,6 +44,7 @@ class Joiner:
         """
         answer: asyncio.Future[list[Enqueued]] = asyncio.get_running_loop().create_future()
         self._waiting.append((effects, answer))
+        # One task writes for all: two would write at once, and nobody would find company.
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="offpath-commit")
         return await answer
@@ -67,11 +68,14 @@ class Joiner:
         """
         group: list[_Waiting] = []
         size = 0
+        # The first goes whatever its size: a call larger than the bound is written alone.
         while self._waiting and (not group or size + _size(self._waiting[0]) <= MOST_JOBS):
             if group and (group[-1][0].operations or self._waiting[0][0].operations):
                 break
             group.append(self._waiting.popleft())
             size += _size(group[-1])
+        # Who has gone before the write is left out. Who goes while it runs is not: that is unknown
+        # then.
         return [one for one in group if not one[1].cancelled()]
 
     async def _flush(self, group: Sequence[_Waiting]) -> None:
@@ -88,6 +92,8 @@ class Joiner:
         """One job a caller: one statement, and who met a conflict goes through it alone."""
         try:
             answers = await self._write_each([effects.jobs[0] for effects, _ in group])
+        # Only what one of them has brought about is looked into. An outage is everybody's, and
+        # another try each would only lengthen it.
         except StoreRejected as error:
             await self._blame(group, error)
         except BaseException as error:  # noqa: BLE001 - it is the callers' error, none may hang

@@ -63,6 +63,8 @@ def _marked(job: LeasedJob, bad: dict[str, str]) -> LeasedJob:
 
 def job_of(row: Row, worker: str) -> LeasedJob:
     """A job as the statements of a lease answer it."""
+    # Each job that is handed out comes by here: its row is taken apart at once, without a class of
+    # its own.
     (
         _,
         _,

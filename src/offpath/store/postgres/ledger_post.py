@@ -43,6 +43,7 @@ from offpath.store.programs.instants import micros
 from offpath.store.programs.ledger_reads import summed
 from offpath.store.sql import Catalogue, Query
 
+# A bound of memory, and no more: an account that is forgotten is asked for once again.
 _MOST_KNOWN: Final = 100_000
 
 
@@ -141,14 +142,21 @@ def post_steps(
 ) -> Steps[Posted]:
     """Decide operations in order and write what they did, as the last of a transaction."""
     asked = BatchNeeds(operations)
+    # Mostly all accounts are there, and a statement that makes none is spared.
     make = known.lack(asked.wants.must)
     answers = yield Send(asked.queries(now, sql, make=make))
     deal = _deal(asked, answers if make else [[], *answers])
+    # The memory was wrong: the tables were emptied, or restored from a copy. So accounts are made
+    # and everything is read again, behind its locks.
     if len(deal.accounts) < len(asked.wants.accounts) and not _all(asked, deal):
         known.forget()
         deal = _deal(asked, (yield Send(asked.queries(now, sql))))
+    # Only those with a chain: an account that was made for nothing goes again with this
+    # transaction.
     known.see(deal.accounts)
     decided = decide_all(deal.book, operations)
+    # The changes of the whole batch at once: each account is written once, whatever the number of
+    # its operations.
     changes = deal.book.changes()
     queries = _closing(changes, deal, now, sql)
     if queries:
@@ -192,6 +200,7 @@ def carry_embedded(
     operations = [op for some in carried.values() for op in some]
     answers: list[Rows] = []
     asked = BatchNeeds(operations, pinned=False)
+    # One at a time, in the same order: a caller's connection may have no pipeline.
     for query in asked.queries(now, sql):
         answers += [list((yield query))]
     deal = _deal(asked, answers)
@@ -428,6 +437,7 @@ def _closing(
     """The statements that write the changes."""
     queries = message_queries(changes.messages, now, sql=sql)
     queries += _side_changes(changes.sides, sql)
+    # They go before the additions, which bring postings of these ids with their links.
     if deal.bare:
         queries.append(sql["drop_bare_postings"](ids=to_json(deal.bare)))
     queries += _additions(changes, sql)
@@ -436,6 +446,7 @@ def _closing(
         for move in changes.attempt_moves
     ]
     touched = {one.account.id for one in changes.accounts}
+    # Made only to be locked: an account without a chain must not stay, or it would look used.
     if unused := [name for name in deal.made if name not in touched]:
         queries.append(sql["drop_accounts"](accounts=to_json(sorted(unused))))
     return tuple(queries)
@@ -490,6 +501,8 @@ def _side_changes(changes: Sequence[SideChange], sql: Catalogue) -> list[Query]:
     if not old:
         return []
     change = sql["change_sides"](sides=to_json(old), count=len(old))
+    # Within one statement the server checks a unique key row by row, so two rows cannot swap
+    # theirs. They are given up by a statement before.
     if len(old) > 1 and any(one["unique_key"] is not None for one in old):
         return [sql["give_up_unique_keys"](sides=to_json(old)), change]
     return [change]

@@ -129,6 +129,8 @@ class SharedLook:
 
     async def look(self) -> LogLook:
         """The result of a look that began after this call."""
+        # Noted before the wait: only a look that begins after this call sees what its caller was
+        # told about.
         ticket = self._begun
         async with self._lock:
             if self._seen is not None and self._seen[0] > ticket:

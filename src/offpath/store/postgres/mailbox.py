@@ -64,6 +64,8 @@ def add_messages(
         accepted: dict[_Place, str] = {}
         if repeats:
             accepted = yield from _accepted(repeats, {each.id for each in added}, sql)
+        # Fewer than were sent: mostly repeats. A position that was given twice looks the same, and
+        # would lose a message in silence.
         if len(rows) < len(piece):
             yield from _require_there(piece, added, accepted, sql)
         answers += _answers(piece, added, accepted)

@@ -103,6 +103,7 @@ class Database:
 
     async def open(self) -> None:
         """Connect; raises ``StoreUnavailable`` when that is not possible within seconds."""
+        # Of this call alone until it stands: a pool that could not connect must not look open.
         pool = self._make_pool()
         try:
             await pool.open(wait=True, timeout=_POOL_PATIENCE)
@@ -118,6 +119,7 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection. Repeating it does nothing."""
+        # Taken away first, so that whoever calls meanwhile is told that the store is closed.
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
@@ -191,6 +193,7 @@ class Database:
         """A transaction that only reads, all of it as of one moment. It holds a connection."""
         try:
             async with self._connection() as connection:
+                # The settings travel behind BEGIN, for they hold until the end of the transaction.
                 pins = self._settings(connection, "pin")
                 await self._pipeline(connection, (self._sql["begin_snapshot"](), *pins))
                 yield Snapshot(functools.partial(self._one, connection), self.address.shown)
@@ -205,11 +208,14 @@ class Database:
 
     async def _attempt(self, steps: Steps[T], pin: Pin, patience: float) -> T:
         try:
+            # Each answer has a bound of its own, and this one is for all of them: statements that
+            # are answered just in time would otherwise add up without end.
             async with asyncio.timeout(_PATIENCE), self._connection(patience) as connection:
                 return await self._transact(connection, steps, pin)
         except TimeoutError as error:
             raise self._told(error) from error
         finally:
+            # Steps that are collected later would clean up in whatever task collects them.
             steps.close()
 
     async def _transact(self, connection: Connection, steps: Steps[T], pin: Pin) -> T:
@@ -245,6 +251,7 @@ class Database:
             return await self._answered(connection, queries)
 
     async def _answered(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
+        # Without a pipeline, whose end is a message to the server more.
         if len(queries) == 1:
             return [await self._one(connection, queries[0])]
         async with connection.pipeline():
@@ -273,6 +280,7 @@ class Database:
             # behind a pooler a prepared statement may be another session's
             kwargs={"autocommit": True, "prepare_threshold": None},
             configure=self._settle_in,
+            # One at least, so that an address that does not work is found when the store opens.
             min_size=1,
             max_size=self._size,
             open=False,
@@ -302,6 +310,7 @@ class Database:
         pool = self._pool
         if pool is None:
             raise AppClosed("the store is not open: use it inside `async with app`")
+        # Asked before anything is sent: what fails from here on may have been done.
         connection = await _living(pool, patience)
         connection.patience = patience
         standby = False
@@ -313,6 +322,8 @@ class Database:
             if standby:
                 raise OnStandby(str(error)) from error
             raise
+        # A cancelled caller leaves a transaction open. Given back like that, it would hold its
+        # locks.
         except BaseException:
             await self._abandon(connection)
             raise
@@ -372,6 +383,7 @@ class Database:
 
 async def _living(pool: AsyncConnectionPool[Connection], patience: float) -> Connection:
     """A connection that answers. One that died while it rested is replaced: nothing was sent."""
+    # One bound for all tries: after a restart each connection of the pool may be dead.
     until = asyncio.get_running_loop().time() + min(patience, _POOL_PATIENCE)
     while True:
         left = until - asyncio.get_running_loop().time()
@@ -427,6 +439,8 @@ class Snapshot:
     async def ask(self, query: Query) -> Rows:
         """Run one statement."""
         try:
+            # In turn: a connection runs one statement at a time, and a snapshot is of one
+            # connection.
             async with self._turn, asyncio.timeout(_PATIENCE):
                 return await self._ask(query)
         except (psycopg.Error, TimeoutError) as error:

@@ -124,6 +124,7 @@ def succeed_steps(
         yield from _free_rooms((settlements[n] for n, *_ in rows), sql, last=True)
     else:
         rows = yield from ask(succeed, last=True)
+    # None stays where nothing was written: the other way, which sees all cases, looks at those.
     answers: list[Settled | None] = [None] * len(settlements)
     if announced is not None:
         announced.hear(announce for _, _, announce, _, _ in rows)

@@ -67,6 +67,7 @@ def conclude_steps(
         watched=watched,
         ensured=there,
     )
+    # Behind the counts, for a group may have got its row only there.
     if there:
         yield SQL["mark_groups"](ids=batch(there))
     announced.hear([following.stirred])

@@ -81,12 +81,14 @@ def nothing_to_lease(session: Session, now: int, request: MessageRequest) -> Lea
 def lease(session: Session, now: int, request: MessageRequest) -> LeasedMessages:
     """Hand out what is due: to each stream its share, and what is left to those that have more."""
     lanes = [(at, lane) for lane in _lanes(session, request) if (at := lane.due_at) is not None]
+    # Who has waited longest begins: what cannot be shared evenly goes to those.
     due = [lane for at, lane in sorted(lanes, key=lambda each: each[0]) if at <= now]
     until = later(now, request.lease_seconds)
     left = request.limit
     taken: list[LeasedMessage] = []
     room = {lane.room.stream: lane.room.limit for lane in due}
     while due and left > 0:
+        # Even shares first. What a stream does not use is shared among those that have more.
         share, hungry = max(left // len(due), 1), []
         for lane in due:
             stream = lane.room.stream
@@ -98,6 +100,7 @@ def lease(session: Session, now: int, request: MessageRequest) -> LeasedMessages
             if limit > 0 and len(found) == limit and room[stream] > 0:
                 hungry.append(lane)
         due = hungry
+    # Looked at once more: what was taken is due again when its lease ends.
     more, due_in = _left(_lanes(session, request), now)
     return LeasedMessages(messages=tuple(taken), now=instant(now), more=more, due_in=due_in)
 

@@ -67,6 +67,8 @@ def count_steps(
         return Closed(set(), known)
     rows = yield SQL["count_groups"](batch=batch(changes))
     ends = {group: done == 1 and still == 0 for group, still, done, _ in rows}
+    # Of several members that end at once one tells the end of the group: the last, so that it is
+    # told once.
     last = {each.group_id: each for each in ended}
     done = {each.id for group, each in last.items() if ends.get(group, each.redrives == 0)}
     return Closed(done, known | {group: bool(closing) for group, _, _, closing in rows})
@@ -101,6 +103,7 @@ def _changes(
     opened = Counter(joined.added)
     opened.update(joined.roots)
     joining = set(opened)
+    # Both in one sum: counted out before they are counted in, a group could seem done in between.
     opened.subtract(each.group_id for each in ended)
     failed = Counter(each.group_id for each in ended if each.state in _FAILED)
     return [

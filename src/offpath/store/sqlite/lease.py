@@ -24,6 +24,7 @@ from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.sqlite.suspects import lease_apart, nothing_apart, paused_queues
 
+# A bound: whoever leases holds the write lock, and a million jobs may be due at one moment.
 PROMOTED_AT_ONCE: Final = 1_000
 
 MOST_LANES: Final = 64
@@ -76,12 +77,17 @@ def lease(session: Session, now: int, request: LeaseRequest, walk: Walk) -> Leas
     """Hand out the best ready jobs of the lanes that were asked for."""
     if request.suspects_only:
         return lease_apart(session, now, request)
+    # A worker whose lease is over gets nothing: a rescue could take the jobs back while it begins
+    # them.
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
     scheduled = _lanes(session, now, "scheduled_lanes", request)
+    # Before the choice: what has come due competes with what was ready.
     held_back = _promote(session, now, scheduled)
     if held_back or any(at <= now for _, _, at in scheduled):
         scheduled = _lanes(session, now, "scheduled_lanes", request)
+    # All of it under the write lock: nobody takes between this look and the update, so no row is
+    # locked.
     jobs, left = _take_in_turn(session, now, request, walk)
     return Leased(
         jobs=jobs,

@@ -61,6 +61,8 @@ class PostedOperations(NamedTuple):
 
 def post_steps(operations: Sequence[LedgerOp], now: int) -> Queries[PostedOperations]:
     """Decide operations in order at ``now`` (microseconds), and write what they did."""
+    # Read, decided and written in one go, under the write lock: what was read is true until the
+    # commit.
     book = yield from _book_steps(operations, now)
     decided = decide_all(book, operations)
     changes = book.changes()
@@ -188,11 +190,13 @@ def _write_steps(changes: Changes, now: int) -> Queries[None]:
 def _posting_steps(changes: Changes) -> Queries[None]:
     new = [_new_account(one.account.id) for one in changes.accounts if one.was == 0]
     if new:
+        # Accounts before the links that name them.
         yield SQL["make_accounts"](accounts=batch(new))
     if ends := [one.id for one in changes.postings if one.id.endswith(END)]:
         yield SQL["drop_bare_postings"](ids=batch(ends))
     numbered = enumerate(changes.postings, 1)
     drafts = (draft for number, posting in numbered for draft in _drafts(number, posting))
+    # Nothing of ours is ever left there, and what others put there would be sealed with this.
     yield SQL["ledger_draft_clear"]()
     yield _add("ledger_draft_add", drafts)
     yield _add("ledger_posting_add", map(_sealed, changes.postings))
@@ -203,6 +207,7 @@ def _side_steps(changes: Sequence[SideChange]) -> Queries[None]:
     if changed and any(one.row.unique_key is not None for one in changes):
         # before the rows that take them: a key may go from one row to another
         yield SQL["give_up_unique_keys"](sides=batch(changed))
+    # Over the version that was read: a caller's own statements may have changed a row since.
     if changed and len((yield SQL["change_sides"](sides=batch(changed)))) < len(changed):
         raise StoreBusy("somebody else has written a row of the ledger meanwhile: do it again")
     new = [astuple(one.row) for one in changes if not one.was]

@@ -125,6 +125,7 @@ class Admitting:
 
     def admit(self, session: Session, now: int, limit: int, keys: Sequence[str]) -> Admitted:
         """Make held jobs ready, up to the room of their keys, and repair what hinders it."""
+        # Asked again under the write lock: the look without it may have been overtaken.
         idle = self.nothing(session, now)
         if idle is not None:
             return idle
@@ -247,6 +248,7 @@ class _AdmissionPass:
         back: dict[str, list[int]] = {}
         for each in self._keys:
             others = len(self._held.get(each.name, ()))
+            # Only where others could not go without it: a job is not sent behind for nothing.
             if each.room(self._now, self._limit) < others and each.name in self._untaken:
                 back[each.name] = self._untaken[each.name][:others]
         if not back:
@@ -267,6 +269,7 @@ class _AdmissionPass:
         # Beyond every turn so far, also where the clock was set back: a key that got its share goes
         # behind all others.
         turn = max(self._now, 1 + max(each.turn for each in self._keys))
+        # In turns: what is left of a pass for one key is what the keys before it have not used.
         for each in self._keys:
             held = self._held.get(each.name, [])
             room = min(each.room(self._now, self._limit), self._limit - len(chosen))

@@ -72,6 +72,7 @@ class Presence:
         """Take the worker's lock, or keep it; False when this file system does not allow it."""
         if not AVAILABLE or os.getpid() != self._pid:
             return False
+        # flock counts descriptors and not processes, so a second lock by this one would be refused.
         with self._changing:
             return worker in self._locks or self._take(worker)
 
@@ -100,6 +101,8 @@ class Presence:
         if os.getpid() != self._pid:
             return
         with self._changing:
+            # The file goes before the lock: free with its file there, the lock would look like a
+            # death.
             if worker in self._locks:
                 with contextlib.suppress(OSError), self._registry():
                     self._file(worker).unlink(missing_ok=True)
@@ -141,6 +144,7 @@ class Presence:
         """
         if not AVAILABLE:
             return set()
+        # Of the whole process, for several stores may lie in one file.
         ours = set(_held.values())
         others = {worker: file for worker in workers if (file := self._file(worker)) not in ours}
         try:
@@ -153,6 +157,7 @@ class Presence:
         """Remove the files of dead workers."""
         with contextlib.suppress(OSError), self._registry():
             for worker in workers:
+                # Only a free one: the id may belong to a worker that others took for dead too soon.
                 if _is_free(self._file(worker)):
                     self._file(worker).unlink(missing_ok=True)
 

@@ -98,6 +98,8 @@ def _runs(session: Session, settlements: Sequence[Settlement]) -> Iterator[list[
             yield [one]
             run = {}
             continue
+        # One statement would apply either of two ends of a job. In two parts the fence of the
+        # second one fails, as it must.
         if one.job.id in run:
             yield list(run.values())
             run = {}
@@ -147,6 +149,7 @@ class _Batch:
             )
         )
         self._hear()
+        # Behind the counts, which make the rows that values are given to.
         self._contribute(mine, rows)
         # Behind all the rest: a declined operation raises, and then nothing of this batch stays.
         self._post(mine)
@@ -165,6 +168,8 @@ class _Batch:
         # A job that was given back is ready at once. If its key is closed, no admission would look
         # at it again, and it would start.
         shut = self._shut()
+        # The width of a row says by which statement it is written: one statement for each kind of
+        # end.
         rows = [_columns(one, self._now, there, shut) for one in self._settlements]
         kinds = (
             ("settle_ended", [row for row in rows if len(row) == _ENDING]),

@@ -153,6 +153,8 @@ class Writer:
         self._require_open()
         loop = asyncio.get_running_loop()
         request = Request(work, peek, relaxed, shared, loop)
+        # A caller that is cancelled from here on takes nothing back: what it asked for may be on
+        # the disk.
         self._requests.put(request)
         answer: T = await cast("asyncio.Future[T]", request.future)
         return answer
@@ -201,6 +203,7 @@ class Writer:
 
     def join(self) -> None:
         """Wait until the thread has ended. Blocks."""
+        # A forked child has no such thread, and would wait for ever.
         if self._pid == os.getpid() and self._thread.is_alive():
             self._thread.join()
 
@@ -230,6 +233,8 @@ class Writer:
             while item is not None:
                 if isinstance(item, Request):
                     drained.append(item)
+                # The rest waits for the next transaction: another process may want the lock between
+                # the two.
                 if len(drained) >= DRAIN:
                     return drained, True
                 item = self._requests.get_nowait()
@@ -245,6 +250,7 @@ class Writer:
         try:
             session = self._connected()
             self._log.check()
+            # A look spares an idle process the write lock, which others may need.
             if not _peeked(session, requests):
                 _transact(session, requests)
             # again before anybody is answered: a commit into a file that is gone is not a promise
@@ -259,6 +265,8 @@ class Writer:
         outcome = translated(error)
         for request in requests:
             request.result, request.error = None, outcome
+        # After an error of the file its handle is not used again: a second fsync may claim what the
+        # first one lost.
         if isinstance(outcome, StoreUnavailable):
             self._disconnect()
 
@@ -283,6 +291,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - only a hint is lost; the next write reports it
             _log.debug("looking for commits of others failed: %s", error)
             self._disconnect()
+            # In this thread and without a clock: a file that is away must not make it spin.
             time.sleep(POLL)
             return
         # Nobody knows what was committed before the first look of a connection: that is told, too.
@@ -378,6 +387,7 @@ def _answer(requests: list[Request]) -> None:
             request.settle()
             continue
         by_loop.setdefault(request.loop, []).append(request)
+    # A loop that is gone must not keep the others from their answers.
     for loop, group in by_loop.items():
         try:
             loop.call_soon_threadsafe(_settle_all, group)
@@ -417,6 +427,8 @@ class Checkpoints:
 
     def _checkpoint(self, session: Session, size: int, now: float) -> None:
         try:
+            # A short wait for this one statement. A reader with an old snapshot may be there for
+            # minutes.
             session.once(SQL["busy_timeout_checkpoint"].named)
             [[busy, *_]] = session.once(SQL["checkpoint"].named)
             session.once(SQL["busy_timeout"].named)
