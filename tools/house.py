@@ -1,25 +1,30 @@
 """The house's figures: how large the store is, what repeats, and what points in a circle.
 
 ``python -m tools.house`` prints them for this checkout, ``python -m tools.house FOLDER`` for
-another one.
+another one. ``python -m tools.walk URL`` counts the files that one enqueue passes.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import statistics
 import sys
+import tokenize
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _BLOCK: Final = re.compile(r"^--[ \t]*name:[ \t]*(\S+)", re.MULTILINE)
 _HEADLESS: Final = ("What ", "Whether ", "Who ", "How ", "Those ", "That ")
 _NOT_WHY: Final = re.compile(r"#\s*(--|noqa|type:|fmt:|pragma)")
 _NOT_SQL_WHY: Final = re.compile(r"--\s*(name:|nothing\b|$)")
+_METHOD: Final = re.compile(r"^    async def ([a-z]+_[a-z_]+)\(", re.MULTILINE)
+_LINK: Final = re.compile(r"\]\(\.\./src/[^)]+\)")
 _DEFINITIONS: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -41,13 +46,16 @@ def figures(root: Path) -> dict[str, str]:
         "store: files of Python and SQL": f"{len(store)} + {len(statements)}",
         "store: SQL statements named alike": _alike(package / "store"),
         "store: accesses row[n]": str(sum(row_accesses(trees[path]) for path in store)),
+        "store: files that name one of its methods": _touched(package / "store", store),
+        "files opened for the five questions": str(opened(root / "docs" / "architecture.md")),
         "import circles, type-only imports too": str(len(circles(graph))),
         "top-level names": str(len(exported(top))),
         "class names used more than once": str(len(repeated_classes(trees.values()))),
         "docstrings without a noun first": f"{len(headless)} of {len(docstrings)}",
         "comment lines that say why": _share(texts.values()),
         "  in store/ and jobs/worker/": _share(hard),
-        "  there, with the SQL statements": _share(hard, blocks),
+        "  there, with those behind code": _share(hard, count=said_lines),
+        "  there, with the SQL statements": _share(hard, blocks, count=said_lines),
     }
 
 
@@ -150,9 +158,33 @@ def sql_why_lines(text: str) -> int:
     return sum(line.startswith("--") and not _NOT_SQL_WHY.match(line) for line in lines)
 
 
-def _share(texts: Iterable[str], statements: Iterable[str] = ()) -> str:
+def said_lines(text: str) -> int:
+    """Lines with a comment, those behind code included; ruled lines and notes to tools left out."""
+    tokens = tokenize.generate_tokens(StringIO(text).readline)
+    comments = (token.string for token in tokens if token.type == tokenize.COMMENT)
+    return sum(not _NOT_WHY.match(comment) for comment in comments)
+
+
+def _touched(folder: Path, sources: Mapping[Path, str]) -> str:
+    """The files of the store that name one of its methods: the median of methods of two words."""
+    texts = [*sources.values(), *(path.read_text("utf-8") for path in folder.glob("*/*.sql"))]
+    parts = [path.read_text("utf-8") for path in folder.glob("*.py")]
+    methods = {name for text in parts for name in _METHOD.findall(text)}
+    counts = [sum(bool(re.search(rf"\b{name}\b", text)) for text in texts) for name in methods]
+    return f"{statistics.median(counts):.0f} (median of {len(counts)})"
+
+
+def opened(page: Path) -> int:
+    """The files of the table of the five questions, counted for each question anew."""
+    _, _, part = page.read_text("utf-8").partition("## Where it is decided\n")
+    return len(_LINK.findall(part.partition("\n## ")[0]))
+
+
+def _share(
+    texts: Iterable[str], statements: Iterable[str] = (), *, count: Callable[[str], int] = why_lines
+) -> str:
     texts, statements = list(texts), list(statements)
-    whys = sum(map(why_lines, texts)) + sum(map(sql_why_lines, statements))
+    whys = sum(map(count, texts)) + sum(map(sql_why_lines, statements))
     total = _lines(texts) + _lines(statements)
     return f"{whys} of {total} ({100 * whys / total:.2f} %)"
 

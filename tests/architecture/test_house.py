@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tests.architecture.sources import ROOT
-from tools import house
+from tools import house, walk
 
 
 def test_every_figure_of_this_checkout_is_found() -> None:
     figures = house.figures(ROOT)
-    assert len(figures) == 11
+    assert len(figures) == 14
     reached = {"docstrings without a noun first"}
     assert all(
         value and not value.startswith("0 ")
@@ -43,7 +44,26 @@ def test_class_names_docstrings_and_exports_are_read() -> None:
     assert house.exported(tree) == ["a", "b"]
 
 
+def test_the_five_questions_lead_to_files_that_are_there() -> None:
+    page = ROOT / "docs" / "architecture.md"
+    part = page.read_text("utf-8").partition("## Where it is decided\n")[2].partition("\n## ")[0]
+    rows = [row for row in part.splitlines() if "](../src/" in row]
+    links = [link for row in rows for link in re.findall(r"\]\((\.\./src/[^)]+)\)", row)]
+    assert (len(rows), len(links)) == (5, house.opened(page))
+    assert len(links) <= 13
+    assert [link for link in links if not (page.parent / link).is_file()] == []
+
+
+async def test_a_walk_names_the_files_that_an_enqueue_passes() -> None:
+    found = await walk.of_enqueue("memory://")
+    assert found["jobs/define/task.py"] == 1
+    assert found["store/seam.py"] >= 1
+    assert len(found) <= 50
+
+
 def test_only_comments_that_say_something_count() -> None:
+    text = "x = 1  # beside\n# why\n# -- part --\ny = '# no'  # noqa: X\n"
+    assert (house.why_lines(text), house.said_lines(text)) == (1, 2)
     assert house.why_lines("x = 1  # beside\n# why\n# -- part --\n# noqa\n    # because\n") == 2
 
 

@@ -96,7 +96,7 @@ def definition_of(
     kind: type,
     around: tuple[Around, ...],
 ) -> Definition:
-    """What was said of a task, checked. Raises ``TaskError`` and ``InvalidArgument``."""
+    """The definition of a task, checked. Raises ``TaskError`` and ``InvalidArgument``."""
     _refuse_unfit(fn)
     _refuse_unknown(settings)
     name = _name_of(fn, settings.get("name"))
