@@ -94,6 +94,8 @@ class JobSelection:
         self._passed_over.pop(run.job.id, None)
         known = self._declined.pop(run.job.id, None) or _Declined(times=0, asked_at=now - QUIET)
         if now - known.asked_at >= QUIET:
+            # Asked anew only after the quiet time: a predicate of the user's is not called for each
+            # lease.
             if self._wanted(self._accept, run):
                 self._accepted_at[run.job.task] = now
                 self._resting.pop(run.job.task, None)

@@ -60,6 +60,8 @@ class Admission:
             self.saw()
         if done.more:
             return True
+        # Never at once: a rate that is due in no time must not make the loop spin until the store
+        # agrees.
         again = None if done.next_in is None else max(done.next_in, _SOONEST)
         return again if done.jobs else Turn(verdict=Verdict.EMPTY, again=again)
 

@@ -154,6 +154,7 @@ class Batches:
 
     async def _conduct(self, call: BatchCall, name: str) -> None:
         await self._clock.wait(call.ready, call.spec.max_wait)
+        # Closed before the first input is read: what joined from here on would never be run.
         call.ready.set()
         self._close(name, call)
         try:
@@ -197,6 +198,7 @@ class Batches:
             outputs = outputs_of(name, await self._called(call, inputs), len(inputs))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything
             outputs = [error] * len(inputs)
+        # Before the ends: once an end is written, the fence refuses the last progress.
         await self._write_progress([run for run, _ in inputs])
         for (run, _), output in zip(inputs, outputs, strict=True):
             await self._end_with(run, output)

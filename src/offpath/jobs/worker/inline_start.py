@@ -28,6 +28,7 @@ class Beginning:
     async def begin(self, job: NewJob) -> bool:
         """Store and begin it; False: it was not created. See :meth:`Worker.begin`."""
         engine = self._engine
+        # Before the call: the worker's own lease may bring the job while its answer is on the way.
         engine.claimer.expected.add(job.id)
         try:
             leased = await self._start(job)

@@ -95,6 +95,7 @@ class Loops:
 
     def wake(self, name: str) -> None:
         """Have the next turn of this loop at once, if there is such a loop."""
+        # A worker that only attends has fewer loops, and hints come to it as well.
         if (loop := self._loops.get(name)) is not None:
             loop.wake()
 

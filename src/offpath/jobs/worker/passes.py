@@ -84,6 +84,7 @@ class Timed:
 
     async def stop(self) -> None:
         """Call no more, and return when the present run is over. Idempotent."""
+        # Marked before anything is waited for: a tick that comes meanwhile must not begin a pass.
         first, self._ended = not self._ended, True
         if first:
             answer = self._cancel()

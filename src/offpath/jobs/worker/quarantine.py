@@ -82,6 +82,8 @@ class Quarantine:
         free.
         """
         now = self._clock.monotonic()
+        # A worker that is free begins them at once. One that is busy would have to drain first, so
+        # it asks late.
         waited = self._seen_at is not None and now - self._seen_at >= PATIENCE
         return self._hand.capacity if waited or not self._hand else 0
 
@@ -146,6 +148,7 @@ class Quarantine:
     def let_go(self, run: Run) -> None:
         """Forget a run that is not held any more."""
         self._begun.discard(run)
+        # The set is through: a half of it may wait already, so the next look is due at once.
         if run in self._inside:
             self._inside.remove(run)
             if not self._inside:

@@ -142,6 +142,7 @@ class Settler:
 
     async def _probe(self) -> None:
         """Try one of those set aside, each in turn; when it goes, the others may go too."""
+        # Each in its turn, so that one that never goes does not hide others that would.
         ending = self._aside.popleft()
         await self._send([ending])
         if ending not in self._aside:

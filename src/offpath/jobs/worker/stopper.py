@@ -58,6 +58,7 @@ class Stopper:
     async def abort(self, others: Callable[[], bool]) -> int:
         """End what runs; returns how many handlers had to be given up."""
         engine = self._engine
+        # All at once: each has its grace, and the stop has one limit for all of them.
         for run in engine.hand.unfinished():
             engine.watch.interrupt(run, Interruption.STOP)
         end = self._clock.monotonic() + ABORT_GRACE

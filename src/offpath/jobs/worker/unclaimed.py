@@ -68,6 +68,8 @@ class Unclaimed:
 
     def _tell(self, found: Sequence[tuple[Name, Backlog]]) -> None:
         now = self._clock.monotonic()
+        # Forgotten when it is due again: names are made by whoever enqueues, so they must not pile
+        # up.
         self._told = {name: at for name, at in self._told.items() if now - at < TOLD_EVERY}
         for (kind, name), one in found[:MOST_TOLD]:
             self._told[kind, name] = now

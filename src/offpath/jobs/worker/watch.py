@@ -52,6 +52,8 @@ class Watch:
         """Act on the alarms that are due; returns seconds until the next one."""
         now = self._clock.monotonic()
         alarms = self._alarms
+        # Those of ended runs go by the way, wherever their time is: otherwise the next alarm may be
+        # one of them.
         while alarms and (alarms[0][2].over or alarms[0][0] <= now):
             _, _, run, what = heapq.heappop(alarms)
             if not run.over:
@@ -68,6 +70,8 @@ class Watch:
             self._ignored(run)
 
     def _set(self, when: float, run: Run, what: Interruption | int) -> None:
+        # At twice of what was left the last time: each alarm pays for a constant part of a
+        # compaction.
         if len(self._alarms) >= self._full:
             self._compact()
         entry = (when, next(self._order), run, what)

@@ -118,11 +118,13 @@ class Ledger:
 
     def apply(self, changes: Changes) -> None:
         """Write what was checked: that cannot fail."""
+        # Copies are made when something changes and not when a view begins: most views end before.
         self.about_to_change()
         for posting in changes.postings:
             self._file_posting(posting)
         for change in changes.accounts:
             self._file_account(change.account)
+        # All old rows go first: a unique key may pass from one of them to another.
         for side in changes.sides:
             if side.was:
                 self._drop_side(side.row.key)
@@ -224,6 +226,7 @@ class Ledger:
             tries.made.remove(before)
         tries.made.append(attempt)
         tries.keys[attempt.key] = attempt
+        # Of a single attempt nothing can be pruned: the last total stays.
         if len(tries.made) == 2:  # noqa: PLR2004 - with more the oldest is known
             self.stale.push(attempt.subject, tries.made[0].at)
 
@@ -278,6 +281,7 @@ class Ledger:
         for record in changes.keys:
             if record.key in self.keys:
                 raise KeyReused(f"the key {record.key!r} was used before")
+        # Of the whole batch: two new rows may ask for one key that nobody has yet.
         taken = set(self._held_besides(changes.sides))
         for change in changes.sides:
             self._refuse_side(change, taken)

@@ -113,6 +113,7 @@ def _changed(
 ) -> ScheduleRecord:
     last_at = known.last_at
     if not rules.retimed(known.schedule, schedule):
+        # By the same times what is due stays due: a release must not lose a night.
         due = known.next_at is not None and known.next_at <= now
         next_at = known.next_at if due else next_at
     elif (skipped := rules.overtaken(known, now)) is not None:
@@ -165,6 +166,7 @@ def fire(tables: Tables, now: datetime, firing: Firing) -> FiringStatus:
         return status
     rows = tables.occurrences.setdefault(firing.schedule, {})
     fresh = rules.fresh(firing, rows, status)
+    # The jobs first: what refuses them has then written nothing.
     answers = doors.commit(tables, now, Effects(jobs=fresh.jobs))
     written = list(rules.answered(fresh.occurrences, answers))
     rows.update((one.at, replace(one, made_at=now)) for one in written)

@@ -90,6 +90,7 @@ def settle_free_steps(
 ) -> Steps[list[Settled]]:
     """Settle those whose rows nobody has locked. The locks are taken in the written order."""
     ids = ids_json(one.job.id for one in settlements)
+    # Turns of signals cannot be skipped as rows can, so here a wait for one is cut short.
     first = (sql["briefly"](), *lock_signals(settlements, sql))
     # Two looks, for a job that is not in the second may be locked, or may be gone: a gone one must
     # be answered as lost, and not be tried for ever.

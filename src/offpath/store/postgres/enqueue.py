@@ -346,8 +346,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 
 
 def _insert(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
-    # In pieces: one parameter of a million jobs would be held three times in memory, and parsed as
-    # a whole by the server.
+    # In pieces: a parameter is held in memory and parsed as a whole, here and by the server.
     for piece in chunks(list(batch.left), _CHUNK):
         rows = yield sql["enqueue"](
             now=moment(now), alone=False, together=batch.together, **batch.sent(piece)

@@ -74,8 +74,8 @@ class Joiner:
                 break
             group.append(self._waiting.popleft())
             size += _size(group[-1])
-        # A caller that has gone before the write is left out. One that goes while it runs is not: its
-        # jobs are written then, and it does not hear of it.
+        # A caller that has gone before the write is left out. One that goes while it runs is not:
+        # its jobs are written then, and it does not hear of it.
         return [one for one in group if not one[1].cancelled()]
 
     async def _flush(self, group: Sequence[_Waiting]) -> None:

@@ -28,6 +28,7 @@ async def settle_apart(
     """
     culprits: dict[int, Exception] = {}
     while True:
+        # Anew each time: without a culprit others may go or not go, as two that wanted one key.
         good = [n for n in range(len(settlements)) if n not in culprits]
         try:
             settled = await together([settlements[n] for n in good])

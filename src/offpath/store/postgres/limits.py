@@ -143,11 +143,8 @@ def close_steps(
 ) -> Steps[int]:
     """Close a key and hold its ready jobs again; how many these were."""
     names = to_json([key])
-    # Of both, the time is the stricter promise: seconds are counted from the moment of the
-    # statement.
+    # A time that was given counts; seconds are counted from the now of the statement.
     batch = to_json([{"key": key, "until": until, "seconds": None if until else seconds}])
-    # The key is closed before its ready jobs are held: an admission that comes between the two
-    # would make them ready again.
     *_, held, _ = yield Send(
         (
             sql["make_limits"](keys=names),

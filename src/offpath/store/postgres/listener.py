@@ -89,6 +89,8 @@ class Listener:
 
     async def hold(self, key: int) -> bool:
         """Take a worker's presence lock; False when its death cannot be shown."""
+        # Noted before it is held: a connection that is made meanwhile takes the lock with the
+        # others.
         self._wanted.add(key)
         if not await self.listens():
             return False
@@ -109,6 +111,7 @@ class Listener:
         """Give the lock back."""
         self._wanted.discard(key)
         if key in self._held:
+            # First here, so that a cut in this moment does not count a lock that nobody wants.
             self._held.discard(key)
             await self._command(self._sql["drop_presence"](key=key))
 
@@ -232,6 +235,7 @@ class Listener:
         try:
             number = await self._number(connection, query)
         except BaseException:
+            # Nobody may wait for an answer that does not come: no lock is the safe one.
             if not answer.done():
                 answer.set_result(0)
             raise

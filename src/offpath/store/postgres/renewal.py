@@ -93,6 +93,7 @@ class RenewalConnections:
     def _used(self, connection: RenewalConnection, act: Callable[[RenewalConnection], T]) -> T:
         try:
             answer = act(connection)
+        # A connection in an unknown state is not kept: the next renewal may be the one that counts.
         except BaseException:
             connection.close()
             raise
@@ -129,6 +130,7 @@ class Vouching(PostgresPart):
     def _vouched(self, connection: RenewalConnection, query: Query) -> bool:
         limits = self._sql["pin"]().statement.pyformat.encode()
         text = query.statement.pyformat.encode()
+        # Within a transaction, for a pooler may give each statement another session.
         with connection.transaction():
             connection.execute(limits)
             return connection.execute(text, query.params).fetchone() is not None

@@ -31,6 +31,7 @@ async def with_addresses(conninfo: str, resolver: Resolver = _RESOLVER) -> str:
     """
     given = conninfo_to_dict(conninfo)
     host = str(given.get("host") or os.environ.get("PGHOST") or "")
+    # What names addresses already is left as it is, as is a socket of this machine.
     if not host or given.get("hostaddr") or os.environ.get("PGHOSTADDR"):
         return conninfo
     hosts = host.split(",")

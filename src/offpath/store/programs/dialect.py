@@ -319,6 +319,8 @@ def embed(steps: Queries[T]) -> Steps[T]:
         while True:
             try:
                 rows = yield from ask(query)
+            # The outer steps were given up, so the inner ones end here and not when they are
+            # collected.
             except GeneratorExit:
                 steps.close()
                 raise

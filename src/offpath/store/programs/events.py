@@ -67,6 +67,8 @@ def settled(
     d: Dialect, router: str, partition: int, after: int, limit: int, sight: Sight | None
 ) -> Queries[LogPage]:
     """The same in anybody's transaction."""
+    # Looked at before the events are read: what settles in between would be passed without being
+    # read.
     if sight is None:
         sight = yield from d.settled()
     rows = yield d.sql["read_log"](

@@ -54,6 +54,7 @@ def cancel_groups(
     if not ids:
         return []
     groups = sorted(set(ids))
+    # A look without locks, in which jobs may end: what is held below is what counts.
     found = yield from ask(d.sql["open_members"](ids=d.batch(groups), limit=max(limit, 0)))
     members = {job for (job,) in found}
     # a root whose group gets its row here is counted by it, so it is held with the members
@@ -193,6 +194,7 @@ def prune(d: Dialect, *, limit: int) -> Steps[Pruned]:
             d.sql["prune_workers"](limit=limit, keep=d.span(GONE_KEPT), now=d.now),
         )
     )
+    # Rows of limits are taken where they are free, so gates and groups may be locked behind them.
     yield from d.prune_limits(limit)
     yield from _remove(d, [GoneRow(*row) for row in expired])
     return Pruned(jobs=len(expired), messages=len(messages))

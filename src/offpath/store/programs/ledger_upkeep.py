@@ -117,5 +117,6 @@ def prune(d: Dialect, gone: Old) -> Steps[int]:
     """Remove these, as far as nobody has removed or renewed them; how many there were."""
     attempts = d.sql["prune_attempts"](attempts=gone.attempts)
     keys = d.sql["prune_keys"](keys=gone.keys, before=gone.before)
+    # Both statements look again at what they remove: somebody may have used it since it was found.
     answers = yield Send((attempts, keys), last=True)
     return sum(map(len, answers))

@@ -70,6 +70,8 @@ def rescue(
     orphans = [_orphan(row, max_deliveries) for row in rows]
     if orphans:
         yield from _move_on(d, orphans, keep)
+    # Behind the jobs: a worker counts as gone when it holds nothing, so a pass that was cut comes
+    # back.
     yield from ask(d.sql["note_gone_workers"](now=d.now))
     if not orphans:
         return []
@@ -79,6 +81,7 @@ def rescue(
         for orphan in orphans
         if not orphan.state.terminal and orphan.job.limit_key is not None
     ]
+    # Last, since it writes rows of gates, limits and groups, behind which no job is waited for.
     after = yield from d.conclude(ended, keep, given_back=given_back)
     answers = [_rescued(orphan, after) for orphan in orphans]
     d.announced.hear(orphan.row.announce for orphan in orphans)

@@ -174,6 +174,7 @@ def advance(d: Dialect, cursor: Cursor, decisions: Decisions) -> Steps[bool]:
     effects = decisions.effects
     queries = _decided(d, cursor, decisions, cursor.holder or "")
     moved, *_ = yield Send(queries, last=not effects)
+    # The fence of the first statement held for all, so nothing of the others was written either.
     if not moved:
         return False
     yield from embed(d.add(effects))
@@ -185,6 +186,7 @@ def route(
     d: Dialect, router: str, partition: int, limit: int, decide: Decide
 ) -> Queries[Decisions | None]:
     """One step of a router in a caller's transaction; None while somebody has its cursor."""
+    # Before the cursor is locked: in a snapshot, events that others commit would be passed unseen.
     yield from d.require_present()
     locked = yield d.sql["lock_cursor"](now=d.now, router=router, partition=partition)
     if not locked:

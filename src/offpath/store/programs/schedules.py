@@ -109,6 +109,7 @@ def delete(d: Dialect, name: str) -> Steps[bool]:
 
 def fire(d: Dialect, firing: Firing) -> Steps[FiringStatus]:
     """Write occurrences, their jobs and the next time; or nothing."""
+    # The row first: all that is compared below is true until the commit.
     record = yield from _locked(d, firing.schedule)
     # Another worker may have fired it, or a release changed it, since this firing was planned.
     if record is None or rules.is_stale(record, firing):

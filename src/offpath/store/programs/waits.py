@@ -47,6 +47,8 @@ class _Address(msgspec.Struct):
 def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[ChangedJob]]:
     """Give up waits that are over; then repair. Jobs that somebody else holds wait for the next."""
     most = max(limit, 0)
+    # Before all else: a sender takes the turn of a signal first, and then may wait for rows of
+    # jobs.
     woken = yield from _pass_on(d, most)
     blocked, queued, uncounted, _ = yield Send(
         (

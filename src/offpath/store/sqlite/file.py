@@ -67,6 +67,8 @@ class DatabaseFile:
 
         Raises ``StoreUnavailable`` when it leads to another file than at the first look.
         """
+        # Only at the first look: a file that was put in its place since must not become the known
+        # one.
         if self._known is None:
             self._known = identity(self.path)
         self.check()

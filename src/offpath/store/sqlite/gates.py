@@ -168,7 +168,6 @@ class Following:
         One whose jobs were all there already, or have attached to another, is not filed: nothing
         would ever remove it.
         """
-        # All jobs of a repeat are there already, and its gate may be gone with them.
         held = {job.gate for job in jobs}
         kept = {job.gate for job, one in zip(jobs, answers, strict=True) if one.created}
         new = {each: gate for each, gate in known.new.items() if each in kept or each not in held}

@@ -144,7 +144,7 @@ class Presence:
         """
         if not AVAILABLE:
             return set()
-        # Of the whole process, for several stores may lie in one file.
+        # Of the whole process: several of its stores may use one file.
         ours = set(_held.values())
         others = {worker: file for worker in workers if (file := self._file(worker)) not in ours}
         try:

@@ -43,6 +43,8 @@ class Readers:
         try:
             return await self.run(lambda: self._with_session(work, running))
         except asyncio.CancelledError:
+            # Under the lock that ends a run, so that nobody else's statement on this session is
+            # hit.
             with self._lock:
                 for session in running:
                     session.interrupt()
