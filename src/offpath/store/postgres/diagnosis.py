@@ -4,38 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from offpath.store.programs.dialect import Rows, Send, Steps
+from offpath.store.programs.diagnosis import odd_rows
+from offpath.store.programs.dialect import Dialect, Rows, Send, Steps
 from offpath.store.protocol import Finding, Level
-from offpath.store.sql import Catalogue
 
 MANY_DEAD: Final = 10_000
 """Fewer dead rows need no warning: a busy fleet makes as many in a second."""
-MOST: Final = 10_000
-"""Rows that each of the checks of rows looks at: a busy store is not to notice."""
-ODD: Final = "rows that should not be possible (jobs, gates, groups); mend or delete these"
-BEHIND: Final = (
-    "counters give what is there already; set each to where its rows go, with setval, while "
-    "nothing writes"
-)
-TORN: Final = "the ledger was altered from outside; prove it and go back to a backup"
+REMEDY: Final = "set each to where its rows go, with setval, while nothing writes"
+"""Behind counters that give what is there already."""
 
 
-def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
+def diagnose(d: Dialect, *, direct: bool) -> Steps[list[Finding]]:
     """Look at settings, long transactions, dead rows, and rows that should not be."""
-    facts, sorting, old, dead, torn, unheld, odd, altered, counters = yield Send(
-        (
-            sql["server_facts"](),
-            sql["collation"](),
-            sql["old_transactions"](),
-            sql["dead_rows"](),
-            sql["torn_groups"](most=MOST),
-            sql["unheld"](),
-            sql["odd_rows"](most=MOST),
-            sql["ledger_odd"](most=MOST),
-            sql["counters_behind"](),
-        ),
-        last=True,
-    )
+    names = ("server_facts", "collation", "old_transactions", "dead_rows")
+    facts, sorting, old, dead = yield Send(tuple(d.sql[name]() for name in names))
     return [
         _server(facts),
         _durability(facts),
@@ -44,11 +26,7 @@ def diagnose_steps(*, direct: bool, sql: Catalogue) -> Steps[list[Finding]]:
         _old_transactions(old),
         _dead_rows(dead),
         _vacuum(facts),
-        _rows("groups", torn, "a wrong count of open jobs"),
-        _rows("holders", unheld, "no registered worker; they are rescued"),
-        _rows("rows", odd, ODD, Level.PROBLEM),
-        _rows("ledger", altered, TORN, Level.PROBLEM),
-        _rows("counters", counters, BEHIND, Level.PROBLEM),
+        *(yield from odd_rows(d, REMEDY)),
     ]
 
 
@@ -119,10 +97,3 @@ def _vacuum(facts: Rows) -> Finding:
         "for the server or the table, or run vacuum offpath.job before they outnumber the living"
     )
     return Finding(name="vacuum", level=Level.WARNING, message=message)
-
-
-def _rows(name: str, rows: Rows, what: str, level: Level = Level.WARNING) -> Finding:
-    if not rows:
-        return _fine(name, "as they should be")
-    ids = ", ".join(f"{id_} ({detail})" for id_, detail, *_ in rows)
-    return Finding(name=name, level=level, message=f"{what}: {ids}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from offpath.errors import OffpathError, StoreBusy
 from offpath.model.message import (
@@ -31,7 +31,7 @@ from offpath.store.postgres.log import Horizon, LogLook, SharedLook, look_steps
 from offpath.store.postgres.part import PostgresPart
 from offpath.store.programs import events as log
 from offpath.store.programs import routers
-from offpath.store.programs.dialect import WRITES, How, Runner, embed, one
+from offpath.store.programs.dialect import WRITES, How, Queries, Runner, embed, one
 
 NOW_PATIENCE: Final = 5.0
 """Seconds that a new router waits for open writers of the log, to begin at the present."""
@@ -120,37 +120,11 @@ class EventTables(PostgresPart):
             WRITES,
         )
 
-    async def route_within(
-        self,
-        connection: Any,  # noqa: ANN401
-        router: str,
-        partition: int,
-        *,
-        limit: int,
-        decide: Decide,
-    ) -> Decisions | None:
-        """One step of a router in the caller's transaction."""
-        from offpath.store.within import run_within
-
+    def _route_steps(
+        self, router: str, partition: int, limit: int, decide: Decide
+    ) -> Queries[Decisions | None]:
         d = PostgresDialect(self._sql, self._now(), self._horizon)
-        steps = routers.route(d, router, partition, limit, decide)
-        return await run_within(connection, steps, dialect="postgres")
-
-    def route_within_blocking(
-        self,
-        connection: Any,  # noqa: ANN401
-        router: str,
-        partition: int,
-        *,
-        limit: int,
-        decide: Decide,
-    ) -> Decisions | None:
-        """Route as :meth:`route_within` does, for a blocking connection."""
-        from offpath.store.within import run_within_blocking
-
-        d = PostgresDialect(self._sql, self._now(), self._horizon)
-        steps = routers.route(d, router, partition, limit, decide)
-        return run_within_blocking(connection, steps, dialect="postgres")
+        return routers.route(d, router, partition, limit, decide)
 
     async def router_facts(self, router: str) -> RouterFacts:
         """The numbers that ``verify`` compares."""

@@ -26,12 +26,13 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
+from offpath.store.doors import WithinDoors
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths
 from offpath.store.postgres.address import APPLICATION, parse_address
 from offpath.store.postgres.announcements import Announcer
 from offpath.store.postgres.contention import MOMENT, Care, settle_free_steps
-from offpath.store.postgres.diagnosis import diagnose_steps
+from offpath.store.postgres.diagnosis import diagnose
 from offpath.store.postgres.dialect import PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
@@ -65,7 +66,7 @@ from offpath.store.postgres.settle import (
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.programs import jobs, rescue, workers
-from offpath.store.programs.dialect import WRITES, embed, one, transition
+from offpath.store.programs.dialect import WRITES, How, Queries, embed, one, transition
 from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Capabilities, Finding, Migration
 from offpath.store.schema import listing, require_current
@@ -85,6 +86,7 @@ _CAPABILITIES: Final = Capabilities(
 class PostgresStore(
     Vouching,
     EventTables,
+    WithinDoors,
     WorkflowTables,
     FlowTables,
     LedgerTables,
@@ -99,6 +101,8 @@ class PostgresStore(
     opening; without it a schema that does not fit is an error. ``call_timeout`` is how many seconds
     a caller waits for each answer of the server (and for a connection) before the call is given up.
     """
+
+    _kind = "postgres"
 
     def __init__(
         self,
@@ -204,8 +208,8 @@ class PostgresStore(
     async def diagnose(self) -> list[Finding]:
         """Look at settings, long transactions, dead rows, and rows that should not be."""
         direct = self._listener is not None and await self._listener.listens()
-        return await self._database.write(
-            lambda: diagnose_steps(direct=direct, sql=self._sql), "limit"
+        return await self.runner.run(
+            lambda d: diagnose(d, direct=direct), How(reads=True, unpinned=True)
         )
 
     async def ping(self) -> datetime:
@@ -243,25 +247,10 @@ class PostgresStore(
         rows = await self._database.call(lambda: one(query))
         return each_answer(jobs, rows)
 
-    async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """Write in the caller's transaction, on its connection."""
-        from offpath.store.within import run_within
+    def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
+        return commit_within_steps(effects, self._now(), sql=self._sql)
 
-        steps = commit_within_steps(effects, self._now(), sql=self._sql)
-        answers = await run_within(connection, steps, dialect="postgres")
-        self._tell_after(connection, effects)
-        return answers
-
-    def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """Commit as :meth:`commit_within` does, for a blocking connection."""
-        from offpath.store.within import run_within_blocking
-
-        steps = commit_within_steps(effects, self._now(), sql=self._sql)
-        answers = run_within_blocking(connection, steps, dialect="postgres")
-        self._tell_after(connection, effects)
-        return answers
-
-    def _tell_after(self, connection: Any, effects: Effects) -> None:  # noqa: ANN401 - the caller's
+    def _wrote_within(self, connection: Any, effects: Effects) -> None:  # noqa: ANN401 - the caller's
         """Wake workers when the caller has committed, where its library tells of that.
 
         Not by a NOTIFY in the transaction, which would take a lock on the whole database.

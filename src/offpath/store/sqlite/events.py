@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from offpath.model.effects import Effects
 from offpath.model.message import (
@@ -56,36 +55,6 @@ class SqliteEvents(SqlitePart):
     declare_router = transition(routers.declare)
     read_log = transition(log.of_router, READS)
     router_facts = transition(routers.facts, READS)
-
-    async def route_within(
-        self,
-        connection: Any,  # noqa: ANN401
-        router: str,
-        partition: int,
-        *,
-        limit: int,
-        decide: Decide,
-    ) -> Decisions | None:
-        """One step of a router on the caller's connection, in its transaction."""
-        from offpath.store import within
-
-        steps = self._route_steps(router, partition, limit, decide)
-        return await within.run_within(connection, steps, dialect="sqlite")
-
-    def route_within_blocking(
-        self,
-        connection: Any,  # noqa: ANN401
-        router: str,
-        partition: int,
-        *,
-        limit: int,
-        decide: Decide,
-    ) -> Decisions | None:
-        """Route as :meth:`route_within` does, on the caller's blocking connection."""
-        from offpath.store import within
-
-        steps = self._route_steps(router, partition, limit, decide)
-        return within.run_within_blocking(connection, steps, dialect="sqlite")
 
     def _route_steps(
         self, router: str, partition: int, limit: int, decide: Decide

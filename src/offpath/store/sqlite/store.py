@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from offpath.model.effects import Effects
 from offpath.model.job import (
@@ -26,9 +26,10 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.threads import in_own_thread
+from offpath.store.doors import WithinDoors
 from offpath.store.hints import Hint, Hints
 from offpath.store.programs import jobs, rescue, waits, workers
-from offpath.store.programs.dialect import WRITES, How, transition
+from offpath.store.programs.dialect import READS, WRITES, How, Queries, transition
 from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Capabilities, Finding, Migration, Pruned
 from offpath.store.schema import listing
@@ -69,7 +70,7 @@ _CAPABILITIES: Final = Capabilities(
 )
 
 
-class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
+class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
     """A :class:`~offpath.store.protocol.Store` in one SQLite file, shared by any processes.
 
     Writes go through one thread with group commit, reads through others; the event loop waits
@@ -77,6 +78,8 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
     transaction before it raises ``StoreBusy``. Use the file in this process only through Python's
     own ``sqlite3``: a second SQLite library in one process breaks the file's locks.
     """
+
+    _kind = "sqlite"
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
 
     async def diagnose(self) -> list[Finding]:
         """Look at the library, the log, and rows that should not be."""
-        return await self._read(lambda session: diagnose(session, self.path))
+        return await self.runner.run(lambda d: diagnose(d, self.path), READS)
 
     async def ping(self) -> datetime:
         """The store's clock, after reading from the file."""
@@ -203,19 +206,8 @@ class SqliteStore(SqliteEvents, Flowing, SqliteLedger, SqlStore):
         answers = session.drive(enqueue_steps(Effects(jobs=tuple(jobs)), self._clock.now()))
         return [[answer] for answer in answers]
 
-    async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """Write all effects on the caller's connection, in its transaction."""
-        from offpath.store import within
-
-        steps = on_file(self.path, whole(enqueue_steps(effects, self._clock.now())))
-        return await within.run_within(connection, steps, dialect="sqlite")
-
-    def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """Write all effects on the caller's blocking connection, in its transaction."""
-        from offpath.store import within
-
-        steps = on_file(self.path, whole(enqueue_steps(effects, self._clock.now())))
-        return within.run_within_blocking(connection, steps, dialect="sqlite")
+    def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
+        return on_file(self.path, whole(enqueue_steps(effects, self._clock.now())))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""
