@@ -17,7 +17,7 @@ import pytest
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.records import SideKey
 from offpath.store.postgres import PostgresStore
-from offpath.store.postgres.ledger_post import BatchNeeds
+from offpath.store.postgres.ledger_needs import BatchNeeds
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs import ledger_upkeep
 from offpath.store.sql import Query
@@ -270,7 +270,7 @@ def test_the_checks_of_a_write_read_about_what_it_wrote(filled: psycopg.Connecti
 
 
 def _scanned(connection: psycopg.Connection[Any]) -> dict[str, int]:
-    """How many rows of each table scans have given to this connection of late: what it did before
+    """The rows of each table that scans have lately given to this connection: what it did before
     this transaction is counted too until the server takes it over, now and then.
     """
     counted = "select c, pg_stat_get_xact_tuples_returned(c::regclass) from unnest(%s::text[]) as c"

@@ -14,51 +14,29 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from offpath.model.ledger.book import Book, Loaded
+from offpath.model.ledger.book import Book
 from offpath.model.ledger.changes import AccountChange, Changes, SideChange
 from offpath.model.ledger.decision import (
     Decided,
     LedgerOp,
-    batch_wants,
     decide_all,
     decide_together,
 )
 from offpath.model.ledger.faults import LedgerError
-from offpath.model.ledger.needs import Wanted
-from offpath.model.ledger.posting import LinkRecord, PostingRecord
+from offpath.model.ledger.posting import LinkRecord
 from offpath.model.ledger.records import (
     AccountRecord,
-    KeyRecord,
-    Lot,
-    MoveAttempt,
     Receipt,
-    SideKey,
     SideRow,
-    Totals,
 )
+from offpath.store.postgres.ledger_needs import BatchNeeds, decode_read, loaded
 from offpath.store.postgres.mailbox import message_queries
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs.dialect import Queries, Rows, Send, Steps
-from offpath.store.programs.instants import micros
-from offpath.store.programs.ledger_reads import summed
 from offpath.store.sql import Catalogue, Query
 
 # A bound of memory, and no more: an account that is forgotten is asked for once again.
 _MOST_KNOWN: Final = 100_000
-
-
-class _Read(Struct, frozen=True):
-    """The answer of ``read_ledger``."""
-
-    now: int
-    newest: tuple[SideRow, ...]
-    postings: tuple[PostingRecord, ...]
-    keys: tuple[KeyRecord, ...]
-    lots: tuple[tuple[str, tuple[Lot, ...]], ...]
-    raised: tuple[tuple[str, int, int], ...]
-    attempts: tuple[tuple[str, int, int], ...]
-    attempted: tuple[tuple[str, str, int], ...]
-    subjects: tuple[MoveAttempt, ...]
 
 
 class _Posting(Struct, frozen=True):
@@ -95,7 +73,6 @@ class _Key(Struct, frozen=True):
     at: int
 
 
-_reader = msgspec.json.Decoder(_Read)
 _accounts = msgspec.json.Decoder(tuple[AccountRecord, ...])
 _side_rows = msgspec.json.Decoder(tuple[SideRow, ...])
 _receipts = msgspec.json.Encoder()
@@ -238,9 +215,9 @@ def _deal(asked: BatchNeeds, answers: Sequence[Rows]) -> _Deal:
     others, totals = asked.summed(answers)
     made, *locked, accounts, read = others
     sides = locked[:-1] if asked.twice else locked
-    found = _reader.decode(read[0][0])
+    found = decode_read(read[0][0])
     held = _accounts.decode(accounts[0][0])
-    loaded = _loaded(
+    read_all = loaded(
         found,
         held,
         tuple(row for some in sides for row in _side_rows.decode(some[0][0])),
@@ -248,184 +225,12 @@ def _deal(asked: BatchNeeds, answers: Sequence[Rows]) -> _Deal:
         totals,
     )
     bare = tuple(sorted(one.id for one in found.postings if not one.links))
-    return _Deal(Book(loaded), held, [account for (account,) in made], bare)
+    return _Deal(Book(read_all), held, [account for (account,) in made], bare)
 
 
 def _all(asked: BatchNeeds, deal: _Deal) -> bool:
     """True if every account is locked that had to be."""
     return {one.id for one in deal.accounts}.issuperset(asked.wants.must)
-
-
-# -- reading ---------------------------------------------------------------------------------
-
-
-class BatchNeeds:
-    """The needs of a batch, in the statements that ask for them.
-
-    ``pinned``: in a transaction of ours, whose plans are.
-    """
-
-    __slots__ = ("_operations", "_pinned", "_timed", "wants")
-
-    def __init__(self, operations: Sequence[LedgerOp], *, pinned: bool = True) -> None:
-        self._operations = operations
-        self._pinned = pinned
-        self._timed = any(op.now is not None for op in operations)
-        self.wants = batch_wants(operations, 0)
-        """By a clock that says 0: what is locked does not depend on it."""
-
-    @property
-    def twice(self) -> bool:
-        """True if accounts are locked twice.
-
-        A debt may be born while the first lock waits for its debtor's other accounts: a row that
-        the waiting statement does not see. Whoever makes one holds those, so the second lock,
-        a statement with a view of its own, sees whatever there is.
-        """
-        return self.wants.accounts != self.wants.must
-
-    def wants_at(self, now: int) -> Wanted:
-        """The same by the store's clock."""
-        if self._timed:
-            return batch_wants(self._operations, now)
-        wants = self.wants
-        return msgspec.structs.replace(
-            wants,
-            lots=_shifted(wants.lots, now),
-            raised=_shifted(wants.raised, now),
-            attempts=_shifted(wants.attempts, now),
-        )
-
-    def queries(
-        self, now: datetime | None, sql: Catalogue, *, make: bool = True
-    ) -> tuple[Query, ...]:
-        """The statements that make accounts, take the locks in their order, and read the rest.
-
-        A row that is locked is read as the lock finds it; all else is read in a statement behind
-        the last lock, for one that waited sees other rows as of before its wait.
-        """
-        wants = self.wants
-        queries = [sql["make_accounts"](accounts=to_json(wants.must))] if make else []
-        if wants.sides or wants.holders:
-            queries.append(
-                sql["lock_sides"](sides=_keys(wants.sides), holders=_keys(wants.holders))
-            )
-        locks = sql["lock_accounts"](accounts=to_json(wants.accounts))
-        return (
-            *queries,
-            *((locks, locks) if self.twice else (locks,)),
-            *self._summing(sql),
-            self._reading(now, sql),
-        )
-
-    def _summing(self, sql: Catalogue) -> tuple[Query, ...]:
-        """The totals, in a statement of their own: they need another plan than all else does."""
-        if not self.wants.totals:
-            return ()
-        totals = sql["ledger_totals"]()
-        return (sql["unpin"](), totals, sql["pin"]()) if self._pinned else (totals,)
-
-    def summed(self, answers: Sequence[Rows]) -> tuple[Sequence[Rows], Totals | None]:
-        """The answers but for those about totals, and the totals."""
-        if not self.wants.totals:
-            return answers, None
-        count = 3 if self._pinned else 1
-        *others, read = answers
-        return [*others[:-count], read], summed(others[-count:][count // 2])
-
-    def _reading(self, now: datetime | None, sql: Catalogue) -> Query:
-        wants, windows = self.wants, self._windows()
-        return sql["read_ledger"](
-            now=None if now is None else millis(now),
-            newest=_keys(wants.newest),
-            postings=to_json(wants.postings),
-            keys=to_json(wants.keys),
-            lots=_windows("account", ((one.lots, relative) for one, relative in windows)),
-            raised=_windows("account", ((one.raised, relative) for one, relative in windows)),
-            attempts=_windows("subject", ((one.attempts, relative) for one, relative in windows)),
-            attempted=to_json([{"subject": one, "key": key} for one, key in wants.attempted]),
-            subjects=to_json(_subjects(wants)),
-        )
-
-    def _windows(self) -> list[tuple[Wanted, bool]]:
-        """Windows that count from the store's clock, and those that bring a time of their own."""
-        if not self._timed:
-            return [(self.wants, True)]
-        return [
-            (
-                batch_wants([op for op in self._operations if (op.now is None) is relative], 0),
-                relative,
-            )
-            for relative in (True, False)
-        ]
-
-
-def _shifted(windows: Iterable[tuple[str, int]], now: int) -> tuple[tuple[str, int], ...]:
-    return tuple((name, now + since) for name, since in windows)
-
-
-def millis(at: datetime) -> int:
-    """A time in milliseconds since 1970, rounded down."""
-    return micros(at) // 1000
-
-
-def _loaded(
-    read: _Read,
-    accounts: tuple[AccountRecord, ...],
-    sides: tuple[SideRow, ...],
-    wants: Wanted,
-    totals: Totals | None,
-) -> Loaded:
-    return Loaded(
-        wanted=wants,
-        now=read.now,
-        accounts=accounts,
-        sides=sides,
-        newest=read.newest,
-        postings=tuple(one for one in read.postings if one.links),
-        keys=read.keys,
-        lots=_longest(read.lots),
-        raised=_by_window(wants.raised, read.raised),
-        attempts=_by_window(wants.attempts, read.attempts),
-        attempted={(subject, key): at for subject, key, at in read.attempted},
-        subjects={one.subject: one for one in read.subjects},
-        totals=totals,
-    )
-
-
-def _longest(lots: Iterable[tuple[str, tuple[Lot, ...]]]) -> dict[str, tuple[Lot, ...]]:
-    """Of an account asked for with two windows, the wider one."""
-    found: dict[str, tuple[Lot, ...]] = {}
-    for account, some in lots:
-        if len(some) >= len(found.get(account, ())):
-            found[account] = some
-    return found
-
-
-def _by_window(
-    wanted: Iterable[tuple[str, int]], found: Iterable[tuple[str, int, int]]
-) -> dict[tuple[str, int], int]:
-    sums = dict.fromkeys(wanted, 0)
-    sums.update({(name, since): total for name, since, total in found})
-    return sums
-
-
-def _keys(keys: Iterable[SideKey]) -> str:
-    return to_json([{"kind": kind, "name": name} for kind, name in keys])
-
-
-def _windows(what: str, parts: Iterable[tuple[Iterable[tuple[str, int]], bool]]) -> str:
-    return to_json(
-        [
-            {what: name, "since": since, "relative": relative}
-            for windows, relative in parts
-            for name, since in windows
-        ]
-    )
-
-
-def _subjects(wants: Wanted) -> list[str]:
-    return sorted({one for one, _ in wants.attempts} | {one for one, _ in wants.attempted})
 
 
 # -- writing ---------------------------------------------------------------------------------
