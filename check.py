@@ -91,7 +91,7 @@ keep its workers from their deadlines."""
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one step ended. ``counts`` is pytest's tally, empty for the other tools."""
+    """The end of one step. ``counts`` is pytest's tally, empty for the other tools."""
 
     step: str
     passed: bool

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a release consists of, in one command: ``python3 release.py``.
+"""The parts of a release, made by one command: ``python3 release.py``.
 
 It builds wheel and source archive, writes a software bill of materials beside them (CycloneDX, from
 the locked dependencies of all extras), tries the wheel in an empty environment, and attests the

@@ -30,7 +30,7 @@ Case = Callable[[str, str], Coroutine[None, None, Measurement]]
 
 
 def settings() -> str:
-    """What is measured with which settings."""
+    """The measurements, with their settings."""
     return (
         f"{JOBS:,} no-op jobs, concurrency {CONCURRENCY}, one started worker; looked at every "
         f"{KEEP_EVERY:g} s, reported every {HEARTBEAT_EVERY:g} s, probed every {PROBE_EVERY:g} s, "

@@ -99,7 +99,7 @@ async def process(backend: str, url: str) -> Measurement:
 
 
 async def process_beside_lanes(backend: str, url: str) -> Measurement:
-    """As ``process``, beside ready jobs of twenty thousand tasks that this worker does not have."""
+    """The case ``process``, beside ready jobs of 20,000 tasks that this worker does not have."""
     async with opened(url) as (app, _):
         for first in range(0, _LANES, _BULK):
             names = (f"other.{n}" for n in range(first, first + _BULK))
@@ -145,7 +145,7 @@ async def latency(backend: str, url: str) -> Measurement:
 
 
 async def idle(backend: str, url: str) -> Measurement:
-    """What a worker with nothing to do costs."""
+    """The cost of a worker with nothing to do."""
     async with opened(url) as (app, _):
         running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
         await asyncio.sleep(0.5)

@@ -65,7 +65,7 @@ def spend(chance: random.Random) -> LedgerOp:
 
 
 def gift(number: int) -> LedgerOp:
-    """What a user begins with."""
+    """The credits that a user begins with."""
     account = f"usr_{number:06}:spendable"
     entries = (Entry("platform:stored_value", 10**9), Entry(account, -(10**9)))
     return posting_op(NewPosting(id=f"gift_{number}", entries=entries))

@@ -28,7 +28,7 @@ _Row: TypeAlias = dict[str, Any]
 
 
 class _Written(NamedTuple):
-    """What a run wrote, by table; side rows that it changed, and where it left its accounts."""
+    """The rows that a run wrote, by table; changed side rows, and where it left its accounts."""
 
     new: dict[str, list[_Row]]
     changed: list[_Row]
@@ -130,7 +130,7 @@ def _postgres_written(run: Any, began: int) -> _Written:  # noqa: ANN401 - psyco
 
 
 def _columns(run: Any, table: str) -> list[str]:  # noqa: ANN401 - see above
-    """Those that are written: without the generated ones."""
+    """Columns that are written: without the generated ones."""
     rows = run(
         "select column_name as name from information_schema.columns where table_schema = 'bare'"
         " and table_name = %s and is_generated = 'NEVER' and is_identity = 'NO'"

@@ -1,4 +1,4 @@
-"""What a benchmark says: one measurement a line, for people and for programs."""
+"""The output of a benchmark: one measurement a line, for people and for programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Measurement(msgspec.Struct, kw_only=True):
     cpu_s_per_min: float | None = None
     """Of an idle worker."""
     speed: float | None = None
-    """What :func:`machine_speed` said at the start of the run."""
+    """The answer of :func:`machine_speed` at the start of the run."""
     note: str = ""
 
     def beside(self, raw_rates: Mapping[str, float]) -> Measurement:

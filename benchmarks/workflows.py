@@ -17,7 +17,7 @@ JOBS = 10_000
 CONCURRENCY = 100
 _BULK = 1_000
 _ROUNDS = 3
-"""How often each of two kinds of work is done, in turns."""
+"""The number of times that each of two kinds of work is done, in turns."""
 _KEYS = 10
 _MAX_RUNNING = CONCURRENCY
 """Of each key: as much as the worker can run at all, so that no slot waits for a key."""

@@ -13,7 +13,7 @@ app = App(auto_start=False)
 
 
 class Charge(msgspec.Struct):
-    """What the provider sends."""
+    """The body that the provider sends."""
 
     order: str
     amount: int

@@ -15,7 +15,7 @@ app = App(auto_start=False, clock=clock)
 
 
 class Approval(Struct):
-    """What a person decided."""
+    """The decision of a person."""
 
     by: str
     granted: bool

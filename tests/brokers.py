@@ -44,7 +44,7 @@ def find_broker(kind: str) -> str:
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether somebody accepts connections there."""
+    """True if somebody accepts connections there."""
     try:
         with socket.create_connection((host, port), timeout=3):
             return True
@@ -65,7 +65,7 @@ class Broker:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address at which it listens."""
         parts = urlsplit(URLS[self.kind])
         user, at, _ = parts.netloc.rpartition("@")
         return parts._replace(netloc=f"{user}{at}127.0.0.1:{self.port}").geturl()

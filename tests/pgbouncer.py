@@ -24,7 +24,7 @@ START_LIMIT = 20.0
 
 
 def pgbouncer() -> str | None:
-    """Where the program is; None when it is not installed."""
+    """The path of the program; None when it is not installed."""
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 

@@ -18,7 +18,7 @@ RULES = Path(__file__).resolve().parents[1] / "deploy" / "alerts.yaml"
 
 
 def promtool() -> str | None:
-    """Where the tool is; None when it is not installed."""
+    """The path of the tool; None when it is not installed."""
     return shutil.which("promtool")
 
 
@@ -31,7 +31,7 @@ class Look(NamedTuple):
 
 
 def told(tool: str, folder: Path, alert: str, looks: Sequence[Look]) -> str:
-    """What is wrong with how an alert of the shipped rules fires; an empty text when nothing is."""
+    """The fault in how an alert of the shipped rules fires; an empty text when there is none."""
     question: dict[str, Any] = {
         "rule_files": [str(RULES)],
         "evaluation_interval": "1m",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 VERSIONS = ("3.14", "3.13")
-"""Those whose packages exist, newest first; ``VARIABLE`` names any other."""
+"""Versions whose packages exist, newest first; ``VARIABLE`` names any other."""
 VARIABLE = "OFFPATH_TEST_NEWEST_PYTHON"
 
 
@@ -50,7 +50,7 @@ def _candidates(versions: Iterable[str]) -> Iterator[Path]:
 
 
 def works(python: Path) -> bool:
-    """Whether it starts: a version manager's shim may stand for a version that is not chosen."""
+    """True if it starts: a version manager's shim may stand for a version that is not chosen."""
     try:
         done = subprocess.run([python, "-c", ""], capture_output=True, timeout=30, check=False)
     except OSError:

@@ -25,7 +25,7 @@ run. How long a step takes in all says nothing: a busy machine only makes it slo
 
 
 class Output:
-    """Where a step's text goes: to the terminal, or held until another step has ended."""
+    """The way of a step's text: to the terminal, or held until another step has ended."""
 
     def __init__(self, *, held: bool = False) -> None:
         self._holds = held

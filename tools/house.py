@@ -109,7 +109,7 @@ def _reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
 
 
 def row_accesses(tree: ast.Module) -> int:
-    """How often a row's column is named by a number."""
+    """The number of times that a row's column is named by a number."""
     return sum(
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Name)

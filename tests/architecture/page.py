@@ -127,7 +127,7 @@ class Page:
 
 
 def runs(block: Block) -> bool:
-    """Whether a block is carried out."""
+    """True if a block is carried out."""
     if block.mark == "skip":
         return False
     return block.kind == "python" or block.mark in {"run", "file"}

@@ -48,7 +48,7 @@ def blocks(database: str) -> dict[str, Block]:
 
 
 def columns(sql: str) -> int:
-    """How many columns a statement answers: those of its SELECT, or of its RETURNING."""
+    """The number of columns that a statement answers: those of its SELECT, or of its RETURNING."""
     words = list(_words(sql))
     verb = next((n for n, (depth, word) in enumerate(words) if depth == 0 and word in _VERBS), None)
     if verb is None:

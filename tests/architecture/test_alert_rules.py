@@ -13,7 +13,7 @@ from tests.prometheus import PACKAGE, RULES, Look, promtool, told
 
 
 class Course(Struct, frozen=True):
-    """How one series goes when all is well, and when something happens at minute 60."""
+    """The course of one series when all is well, and when something happens at minute 60."""
 
     series: str
     well: str

@@ -44,7 +44,7 @@ def metric_of(series: str) -> Metric | None:
 
 
 def unknown(expression: str) -> list[str]:
-    """What an expression names that no worker tells: series, and labels that its series lack."""
+    """Names in an expression that no worker tells: series, and labels that its series lack."""
     wrong, labels = [], set(_TARGET)
     for series, selector in _SERIES.findall(expression):
         metric = metric_of(series)

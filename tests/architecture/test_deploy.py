@@ -112,7 +112,7 @@ def test_a_workers_health_is_the_readiness_probe() -> None:
 
 
 def test_the_fleet_is_judged_by_the_store_and_no_probe() -> None:
-    """What waits for everybody is not a worker's readiness: a command of its own asks for it."""
+    """Work that waits for all is not a worker's readiness: a command of its own asks for it."""
     context = parsed(SERVICES["fleet"]["command"])
     assert (context.command.name, context.params["url"]) == ("health", None)
     environment = SERVICES["fleet"]["environment"]

@@ -158,7 +158,7 @@ OWN = {"faults", "schema", "session", "backup"}
 
 
 def _raised() -> list[tuple[str, str, str]]:
-    """Where each error of the store is made, its class, and its text with holes for values."""
+    """The places of the store's errors, each with its class, and its text with holes for values."""
     found = []
     for source in sources.package():
         if source.path.is_relative_to(STORE) and _settled(source):

@@ -26,11 +26,11 @@ HEALTH = ROOT / "docs" / "acceptance-health.md"
 THREATS = ROOT / "docs" / "threat-model.md"
 GUARANTEES = sorted((ROOT / "docs" / "guarantees").glob("*.md"))
 _CASES_OF_CLASS = (8, 10, 8, 4, 5, 6, 5, 6, 5, 3, 6, 2, 5, 8, 2, 4, 3)
-"""How many cases each class has, A to Q."""
+"""The number of cases that each class has, A to Q."""
 _SECOND_CASES = (2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 16, 17, 18, 19, 20, 22, 23, 26, 27, 28, 31)
 """The numbers of the second collection's cases."""
 _REQUIREMENTS = (5, 4, 4, 6, 5, 5, 9, 5, 6, 9)
-"""How many requirements each section of health has: five of the document, its acceptance criteria,
+"""The number of requirements of each section of health: five of the document, its criteria,
 false green, false red, settlement runs, sweeps."""
 
 

@@ -1,4 +1,4 @@
-"""What imports what: the layers, no cycles, and a light ``import offpath``."""
+"""Imports: the layers, no cycles, and a light ``import offpath``."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ CLAUSES = frozenset(
     }
 )
 """First words of a docstring that leave the reader to find the noun."""
-CEILING = 10
-"""Docstrings of the package that may begin so. Lower it with each that is rewritten."""
+CEILING = 30
+"""Docstrings of tests and tools that may begin so; in the package none may."""
 
 BANNED = {
     "X is no Y": (
@@ -142,9 +142,11 @@ def test_a_banned_phrase_is_seen(text: str, found: list[str]) -> None:
 
 
 def test_docstrings_begin_with_what_they_describe() -> None:
-    found = [text for source in sources.package() for text in clauses(source.nodes)]
-    told = f"{len(found)} docstrings begin with a clause; begin with the noun: {found[:3]}"
-    assert len(found) <= CEILING, told
+    ours = [text for source in sources.package() for text in clauses(source.nodes)]
+    assert ours == [], "begin with the noun"
+    every = [text for source in sources.project() for text in clauses(source.nodes)]
+    told = f"{len(every)} docstrings begin with a clause; begin with the noun: {every[:3]}"
+    assert len(every) <= CEILING, told
 
 
 @pytest.mark.parametrize(

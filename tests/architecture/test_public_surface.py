@@ -1,4 +1,4 @@
-"""What users may import: named, present, documented, and nothing else."""
+"""The names that users may import: listed, present, documented, and nothing else."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SHOWN = {
     "handle": (Handle, "cancel cancel_group created group id progress result status"),
     "plan": (Plan, "next"),
 }
-"""What ``dir()`` shows of each, but for names that begin with an underscore."""
+"""The names that ``dir()`` shows of each, but for those that begin with an underscore."""
 ENGINES = {
     "ctx": ("_notes", "_run", "_host", "_log_fields"),
     "job": ("_unsent",),

@@ -36,7 +36,7 @@ VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "null", "''", "'{'", "'5'", "'{\"a\": 1}'", "'[1, null]'", "'foreign'", f"'{_BIG}'"),
     },
 }  # fmt: skip
-"""What a column may hold by its type, of which we write the least."""
+"""Values that a column may hold by its type, of which we write the least."""
 
 _COLUMNS: Final = {
     "sqlite": "select name, upper(type) from pragma_table_info('{table}')",

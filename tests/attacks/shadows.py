@@ -44,7 +44,7 @@ _TYPES = """
 
 
 def used() -> dict[str, set[str]]:
-    """What our SQL calls, casts to and reads of the server's own, by kind."""
+    """Names of the server's own that our SQL calls, casts to and reads, by kind."""
     texts = [path.read_text("utf-8") for path in sorted(_OURS.rglob("*.sql"))]
     # a function's body is text in dollars, which stays: only comments and literals are left out
     bare = _QUOTED.sub(" ", "\n".join(texts)).replace("pg_catalog.", "")

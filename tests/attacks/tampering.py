@@ -48,7 +48,7 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     "earlier checkpoint": ("checkpoint", "id = 'c1'"),
     "leaf": ("leaf", "account = 'ann:spendable'"),
 }
-"""What is altered: the row of a table, by what it is of."""
+"""The row of a table that is altered, by what it is of."""
 _STATES: Final = {
     "payout": "SUBMITTED",
     "payout that ended": "SUBMITTED",
@@ -112,7 +112,7 @@ class Hand(SqlTamper):
         self._backend.execute(statement)
 
     def goes(self, how: Callable[[str], None], statement: str) -> bool:
-        """Whether the database lets a statement through."""
+        """True if the database lets a statement through."""
         try:
             how(statement)
         except Exception:
@@ -209,7 +209,7 @@ async def _fails(store: Store, full: bool) -> bool:
 
 
 async def tampered(store: Store, backend: Backend) -> dict[str, tuple[str, str]]:
-    """What becomes of each alteration: of who may write, and of who owns the database."""
+    """The fate of each alteration: by one who may write, and by one who owns the database."""
     hand = Hand(store, backend)
     every = {
         f"{what}: {column}": (what, column, writable)

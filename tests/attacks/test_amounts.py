@@ -59,7 +59,7 @@ IMPOSSIBLE: list[Any] = [
     1,
     1.5,
 ]
-"""What no price and no amount of credits can be."""
+"""Values that no price and no amount of credits can be."""
 IMPOSSIBLE += [None, "CREDIT:1.00", True]
 
 

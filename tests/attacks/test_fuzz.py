@@ -1,4 +1,4 @@
-"""What strangers write is refused by its type or understood, and nothing else happens.
+"""Input of strangers is refused by its type or understood, and nothing else happens.
 
 Each reader gets texts that are near to what it takes, and any others, for some seconds.
 """
@@ -55,7 +55,7 @@ json_text = st.recursive(
 
 
 def refused_or(call: Callable[[], object], *refusals: type[Exception]) -> object:
-    """What the call gives; None when it refuses by its own type of error."""
+    """The answer of the call; None when it refuses by its own type of error."""
     try:
         return call()
     except refusals:

@@ -135,7 +135,7 @@ line = st.one_of(
 
 
 def sent(port: int, lines: list[bytes]) -> bytes:
-    """What the probe answers to these bytes."""
+    """The probe's answer to these bytes."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as door:
         try:
             door.sendall(b"".join(lines))

@@ -74,7 +74,7 @@ async def test_a_fee_sweep_leaves_the_sellers_dollars(
 
 
 async def _may_take(market: Marketplace) -> str:
-    """What the error says that may be taken."""
+    """The amount that may be taken, as the error says."""
     with pytest.raises(Commingling) as raised:
         await market.economy.sweep_fees("much", credits(1_000_000))
     return str(raised.value)

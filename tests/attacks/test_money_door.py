@@ -141,7 +141,7 @@ async def test_a_user_whose_id_is_none_has_no_namespace(market: Marketplace, nam
 async def test_promo_credits_earn_nobody_anything_unless_the_shop_says_so(
     market: Marketplace,
 ) -> None:
-    """Who is given credits to try cannot make money of them by buying from a friend."""
+    """A user who is given credits to try cannot make money of them by buying from a friend."""
     committed(await market.promo("ann", credits(50)))
     shop = service(market, prices=OFFERS)
     asked = SONG | {"promo": True}

@@ -27,7 +27,7 @@ FORGED = "ERROR forged"
 
 
 def harmless(text: str) -> bool:
-    """Whether a terminal shows it as it is, and no line of it begins as the text wanted."""
+    """True if a terminal shows it as it is, and no line of it begins as the text wanted."""
     lines = text.split("\n")
     return all(line.isprintable() and not line.startswith(FORGED) for line in lines)
 

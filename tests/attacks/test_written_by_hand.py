@@ -277,7 +277,7 @@ _PLAIN: dict[str, dict[str, str]] = {
     },
     "offpath_step": {"kind": "'step'"},
 }
-"""What a row must have beside zeros, names and empty objects."""
+"""Columns that a row must have beside zeros, names and empty objects."""
 
 
 def _plain(connection: sqlite3.Connection, table: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a command changes is noted: who, what, to what, how it went; ``offpath audit`` reads it."""
+"""Changes by commands are noted: who, what, to what, how it went; ``offpath audit`` reads them."""
 
 from __future__ import annotations
 

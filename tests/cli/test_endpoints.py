@@ -31,7 +31,7 @@ def url(tmp_path: Path) -> str:
 
 
 def secrets_of(url: str, name: str = "shop") -> tuple[str, ...]:
-    """What really signs."""
+    """The signer itself."""
 
     async def read() -> tuple[str, ...]:
         async with offpath.App(url, auto_start=False) as app:

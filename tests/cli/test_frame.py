@@ -19,7 +19,7 @@ HOSTILE = "\x1b[31mred\u202e"
 
 
 def printed(value: Value, *words: str) -> Result:
-    """What a command that returns this prints."""
+    """The output of a command that returns this."""
 
     @click.group(cls=Program)
     def program() -> None:

@@ -76,7 +76,7 @@ class Backend:
 
     @property
     def migration_table(self) -> str:
-        """What the list of applied migrations is called."""
+        """The name of the list of applied migrations."""
         return {"sqlite": "offpath_migration", "postgres": "offpath.migration"}[self.name]
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
@@ -90,7 +90,7 @@ class Backend:
 
     @property
     def refusal(self) -> type[Exception]:
-        """What a statement raises that breaks a rule of the schema."""
+        """The error of a statement that breaks a rule of the schema."""
         if self.name == "sqlite":
             import sqlite3
 
@@ -101,7 +101,7 @@ class Backend:
 
     @property
     def many_writers(self) -> bool:
-        """Whether several transactions can write at once."""
+        """True if several transactions can write at once."""
         return self.name == "postgres"
 
     @contextmanager
@@ -114,7 +114,7 @@ class Backend:
 
     @asynccontextmanager
     async def async_transaction(self) -> AsyncIterator[Any]:
-        """As :meth:`transaction`, on an async connection."""
+        """The same as :meth:`transaction`, on an async connection."""
         connection = await _connect_async(self.name, self.place)
         try:
             await connection.execute(_BEGIN[self.name])
@@ -135,7 +135,7 @@ class Backend:
         return {table: sorted(rows, key=repr) for table, rows in zip(tables, found, strict=True)}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """As :meth:`content`, by the names of the columns and in no particular order."""
+        """The same as :meth:`content`, by the names of the columns and in no particular order."""
         with self._looking() as connection:
             named = connection.execute(_TABLES[self.name])
             tables = [str(name) for (name,) in named if name != self.migration_table]
@@ -280,7 +280,7 @@ SPOILT_GATES = {
 """Scripts that leave gates in a state in which nothing may be routed."""
 
 _BEGIN = {"sqlite": "begin immediate", "postgres": "select 1"}
-"""What opens a transaction."""
+"""The statement that opens a transaction."""
 
 _TABLES = {
     "sqlite": "select name from sqlite_schema where type = 'table' and name like 'offpath%'",

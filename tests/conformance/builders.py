@@ -174,7 +174,7 @@ async def die(store: Store, job: LeasedJob, **fields: Any) -> Settled:
 
 
 async def record(store: Store, job_id: str) -> JobRecord:
-    """What the store knows of a job, which must exist."""
+    """The store's record of a job, which must exist."""
     (found,) = await store.get([job_id])
     return found
 
@@ -185,7 +185,7 @@ async def living(store: Store) -> list[str]:
 
 
 async def exists(store: Store, job_id: str) -> bool:
-    """Whether a job is there."""
+    """True if a job is there."""
     return bool(await store.get([job_id]))
 
 

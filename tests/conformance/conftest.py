@@ -67,7 +67,7 @@ def migrated_postgres(postgres_databases: Databases) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_login(migrated_postgres: str) -> Iterator[str]:
-    """Who uses that database's stores: its owner, or a member of the role that is asked for."""
+    """The user of that database's stores: its owner, or a member of the role that is asked for."""
     role = os.environ.get(VARIABLE)
     if role is None:
         yield ""
@@ -78,7 +78,7 @@ def postgres_login(migrated_postgres: str) -> Iterator[str]:
 
 @pytest.fixture
 def swept_postgres(migrated_postgres: str) -> str:
-    """That database, without a row in any table."""
+    """The same database, without a row in any table."""
     Backend("postgres", migrated_postgres).sweep()
     return migrated_postgres
 
@@ -120,7 +120,7 @@ async def bench(
 
 @pytest.fixture
 def caller(store: Store, backend: Backend) -> Backend:
-    """Where the caller has transactions of its own, which the store can join."""
+    """Callers with transactions of their own, which the store can join."""
     if not store.capabilities.within:
         pytest.skip("there is no transaction to join")
     return backend

@@ -1,4 +1,4 @@
-"""What another connection does just before a named statement of a store."""
+"""Acts of another connection just before a named statement of a store."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Intruder:
         self._act = act
         self._error: BaseException | None = None
         self.came = False
-        """Whether the statement was sent at all."""
+        """True if the statement was sent at all."""
         self.waited = False
-        """Whether it had to wait for what the store holds."""
+        """True if it had to wait for what the store holds."""
 
     def __call__(self, statement: str) -> None:
         """Called before each statement."""

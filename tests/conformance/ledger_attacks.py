@@ -1,4 +1,4 @@
-"""What who owns a ledger's database could do to it, each by itself."""
+"""Acts of one who owns a ledger's database, each by itself."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def why(decided: Decided) -> str | None:
 
 
 async def look(store: Store, read: Callable[[Book], Any], **needs: Any) -> Any:
-    """What an operation with these needs sees."""
+    """The view of an operation with these needs."""
     seen: list[Any] = []
     operation = op(lambda book: seen.append(read(book)), **needs)
     await done(store, operation)
@@ -128,7 +128,7 @@ async def lots(store: Store, account: str, back: int, now: int | None = None) ->
 
 
 async def raised(store: Store, account: str, back: int, now: int | None = None) -> int:
-    """What raised an account in the last milliseconds."""
+    """The sum that raised an account in the last milliseconds."""
     found: int = await look(
         store,
         lambda book: book.raised(account, book.now - back),

@@ -26,7 +26,7 @@ class RawLink(Struct, frozen=True, kw_only=True):
     hash: str = HASH
     posting: str = "raw"
     drafted: bool = True
-    """Whether a database that makes links itself can be told to make this one."""
+    """True if a database that makes links itself can be told to make this one."""
 
 
 def following(account: AccountRecord, amount: int) -> RawLink:

@@ -22,7 +22,7 @@ def tamper(store: Store, backend: Backend) -> Tamper:
 
 
 class Tamper:
-    """What an attacker does; ``account`` changes are those of the record's fields."""
+    """Acts of an attacker; ``account`` changes are those of the record's fields."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -146,11 +146,11 @@ class MemoryTamper(Tamper):
         return tables._tables.ledger  # type: ignore[no-any-return]
 
     def change_account(self, account: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         self._ledger.accounts[account] = replace(self._ledger.accounts[account], **changes)
 
     def change_links(self, account: str, links: list[LinkRecord]) -> None:
-        """As above."""
+        """Do so in memory."""
         for link in links:
             self._ledger.links[account][link.number - 1] = link
             posting = self._ledger.postings[link.posting]
@@ -159,63 +159,63 @@ class MemoryTamper(Tamper):
             self._ledger.postings[posting.id] = self._ledger.order[posting.seq - 1] = posting
 
     def change_meta(self, posting: str, meta: str) -> None:
-        """As above."""
+        """Do so in memory."""
         self._ledger.postings[posting] = replace(self._ledger.postings[posting], meta=meta)
 
     def change_leaf(self, account: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         self._ledger.leaves[account] = replace(self._ledger.leaves[account], **changes)
 
     def change_checkpoint(self, checkpoint: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         known = self._ledger.checkpoints
         known[:] = [replace(one, **changes) if one.id == checkpoint else one for one in known]
 
     def remove_leaves(self) -> None:
-        """As above."""
+        """Do so in memory."""
         self._ledger.leaves.clear()
 
     def remove_links(self, account: str, *, above: int = 0) -> None:
-        """As above."""
+        """Do so in memory."""
         del self._ledger.links[account][above:]
 
     def remove_first(self, account: str) -> None:
-        """As above."""
+        """Do so in memory."""
         del self._ledger.links[account][0]
 
     def remove_account(self, account: str) -> None:
-        """As above."""
+        """Do so in memory."""
         del self._ledger.accounts[account]
         self._ledger.ids.remove(account)
 
     def remove_checkpoints(self, *keep: str) -> None:
-        """As above."""
+        """Do so in memory."""
         known = self._ledger.checkpoints
         known[:] = [one for one in known if one.id in keep]
 
     def reverse_checkpoints(self) -> None:
-        """As above."""
+        """Do so in memory."""
         self._ledger.checkpoints.reverse()
 
     def add_account(self, account: str, balance: int, number: int) -> None:
-        """As above."""
+        """Do so in memory."""
         made = AccountRecord(id=account, balance=balance, number=number)
         self._ledger.accounts[account] = made
         self._ledger.ids[:] = sorted({*self._ledger.ids, account})
 
     def change_side(self, kind: str, row_id: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         row = self._ledger.sides[kind][row_id]
         self._ledger.put_side(replace(row, version=row.version + 1, **changes))
 
     def remove_side(self, kind: str, row_id: str) -> None:
-        """As above."""
+        """Do so in memory."""
         self._ledger.about_to_change()
         self._ledger._drop_side(SideKey(kind, row_id))
         del self._ledger.sides[kind][row_id]
 
     def rename(self, account: str, name: str) -> None:
-        """As above."""
+        """Do so in memory."""
         ledger = self._ledger
         ledger.accounts[name] = replace(ledger.accounts.pop(account), id=name)
         ledger.links[name] = [replace(one, account=name) for one in ledger.links.pop(account)]
@@ -243,11 +243,11 @@ class SqlTamper(Tamper):
         self._backend.execute_all([*drops, *written, *(script for _, script in found)])
 
     def change_account(self, account: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"update <account> set {_set(changes)} where id = '{account}'")
 
     def change_links(self, account: str, links: list[LinkRecord]) -> None:
-        """As above."""
+        """Do so in memory."""
         for one in links:
             changes = {
                 name: getattr(one, name) for name in ("amount", "balance", "raised", "prev", "hash")
@@ -261,45 +261,45 @@ class SqlTamper(Tamper):
             )
 
     def change_meta(self, posting: str, meta: str) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"update <posting> set {_set({'meta': meta})} where id = '{posting}'")
 
     def change_leaf(self, account: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"update <leaf> set {_set(changes)} where account = '{account}'")
 
     def change_checkpoint(self, checkpoint: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"update <checkpoint> set {_set(changes)} where id = '{checkpoint}'")
 
     def remove_leaves(self) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run("delete from <leaf>")
 
     def remove_links(self, account: str, *, above: int = 0) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"delete from <link> where account = '{account}' and number > {above}")
 
     def remove_first(self, account: str) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"delete from <link> where account = '{account}' and number = 1")
 
     def remove_account(self, account: str) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"delete from <account> where id = '{account}'")
 
     def remove_checkpoints(self, *keep: str) -> None:
-        """As above."""
+        """Do so in memory."""
         kept = ",".join(f"'{one}'" for one in ("", *keep))
         self.run(f"delete from <checkpoint> where id not in ({kept})")
 
     def reverse_checkpoints(self) -> None:
-        """As above."""
+        """Do so in memory."""
         column = "seq" if self._backend.name == "sqlite" else "n"
         self.run(f"update <checkpoint> set {column} = -{column}")
 
     def add_account(self, account: str, balance: int, number: int) -> None:
-        """As above."""
+        """Do so in memory."""
         names, values = "id, balance, number", f"'{account}', {balance}, {number}"
         if self._backend.name == "sqlite":
             names += ", kind, currency, side, guarded"
@@ -307,14 +307,14 @@ class SqlTamper(Tamper):
         self.run(f"insert into <account> ({names}) values ({values})")
 
     def change_side(self, kind: str, row_id: str, **changes: Any) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(
             f"update <side> set version = version + 1, {_set(changes)} "
             f"where kind = '{kind}' and id = '{row_id}'"
         )
 
     def remove_side(self, kind: str, row_id: str) -> None:
-        """As above."""
+        """Do so in memory."""
         self.run(f"delete from <side> where kind = '{kind}' and id = '{row_id}'")
 
     def unguard(self, account: str) -> None:
@@ -332,7 +332,7 @@ class SqlTamper(Tamper):
         )
 
     def rename(self, account: str, name: str) -> None:
-        """As above."""
+        """Do so in memory."""
         kind = f", kind = '{name.rpartition(':')[2]}'" if self._backend.name == "sqlite" else ""
         self.run(
             f"update <account> set id = '{name}'{kind} where id = '{account}'",

@@ -55,13 +55,13 @@ async def declare(store: Store, name: str = ROUTER, **fields: Any) -> RouterReco
 
 
 async def router_of(store: Store, name: str = ROUTER) -> RouterRecord:
-    """What the store knows of a router, which must exist."""
+    """The store's record of a router, which must exist."""
     (found,) = [each for each in await store.routers() if each.name == name]
     return found
 
 
 async def cursor_of(store: Store, name: str = ROUTER, partition: int = 0) -> Cursor:
-    """Where a router is."""
+    """The position of a router."""
     return (await router_of(store, name)).cursors[partition]
 
 
@@ -78,7 +78,7 @@ async def seize(
 async def read(
     store: Store, router: str = ROUTER, *, partition: int = 0, after: int = 0, limit: int = 100
 ) -> LogPage:
-    """What the router may read."""
+    """The events that the router may read."""
     return await store.read_log(router, partition, after=after, limit=limit)
 
 

@@ -168,7 +168,7 @@ async def find_all(store: Store, where: MessageFilter = ALL) -> list[MessageReco
 
 
 async def message_of(store: Store, message_id: str) -> MessageRecord:
-    """What the store knows of a message, which must exist."""
+    """The store's record of a message, which must exist."""
     (found,) = await find_all(store, MessageFilter(ids=(message_id,)))
     return found
 
@@ -179,6 +179,6 @@ async def state_of(store: Store, message_id: str) -> MessageState:
 
 
 async def announcements(store: Store) -> list[dict[str, Any]]:
-    """What the messages about jobs say, in the order of writing."""
+    """The contents of messages about jobs, in the order of writing."""
     found = await find_all(store, MessageFilter(box=Box.OUT, streams=(STREAM,)))
     return [json.loads(each.payload) for each in found]

@@ -1,4 +1,4 @@
-"""What announcements say, so that two stores can be compared by it; and how to clear them away."""
+"""Announcements in a form by which two stores can be compared; and how to clear them away."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conformance.message_builders import end_all, find_all, hand
 
 
 async def said_of_jobs(store: Store) -> dict[str, list[dict[str, Any]]]:
-    """What was announced of each job, in order: that of two jobs in one commit is left open."""
+    """The announcements of each job, in order: that of two jobs in one commit is left open."""
     said: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for each in await find_all(store, MessageFilter(box=Box.OUT, streams=(STREAM,))):
         payload = json.loads(each.payload)

@@ -16,7 +16,7 @@ def best_first(job: JobRecord) -> tuple[int, datetime, str]:
 
 
 def handed_out(tables: Tables, request: LeaseRequest, now: datetime) -> list[str]:
-    """What a lease gives, by looking at every job: suspects and those that wait for a unique key
+    """The jobs of a lease, by looking at every one: suspects and those that wait for a unique key
     are passed over, and of those that take one key as they begin the first is had.
     """
 

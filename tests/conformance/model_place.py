@@ -8,7 +8,7 @@ from tests.conformance.backends import Backend
 
 
 class Place:
-    """Where the second store keeps its jobs: one store for all examples, since opening one costs.
+    """The place of the second store's jobs: one store for all examples, since opening one costs.
 
     Each example removes what it made, by calls of the store. Only after one that failed, and may
     have left anything behind, is the place swept.

@@ -1,4 +1,4 @@
-"""What the model-based test draws, and how it compares answers."""
+"""The draws of the model-based test, and how it compares answers."""
 
 from __future__ import annotations
 

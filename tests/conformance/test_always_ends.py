@@ -97,7 +97,7 @@ class World:
 
 
 class Course(NamedTuple):
-    """How a member is made, what then happens to it, and how it ends by that."""
+    """The life of a member: how it is made, what then happens to it, and how it ends by that."""
 
     make: Callable[[World], Job[Any, Any] | Gate[Any]]
     end: JobState

@@ -188,7 +188,7 @@ CHANGES: dict[str, tuple[Scene, JobState | None, JobState]] = {
 
 
 def told(job: JobRecord, previous: JobState | None, *, details: bool) -> dict[str, Any]:
-    """What the message says, but for the time."""
+    """The message's contents, but for the time."""
     said: dict[str, Any] = {
         "job": job.id,
         "task": job.task,

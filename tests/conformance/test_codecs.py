@@ -97,7 +97,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "a set": (set[int], {1, 2}),
 }
 PLAIN = [name for name in KINDS if "taught" not in name]
-"""What a task may take whose codec teaches no types."""
+"""Types that a task may take whose codec teaches none."""
 
 CODECS: dict[str, Codec] = {"taught JSON": taught(), "MessagePack": Packed(), "pickle": Pickled()}
 
@@ -155,7 +155,7 @@ class Places:
         return lead
 
     async def went_through(self, app: App) -> bool:
-        """Whether the value came back from each place as it was."""
+        """True if the value came back from each place as it was."""
         lone, led = await self.leaf.enqueue(self.value, [self.value]), await self.lead.enqueue()
         await app.worker().run_until_idle()
         back = [*self.seen.values(), await lone.result(), await lone, await led]

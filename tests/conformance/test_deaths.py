@@ -1,4 +1,4 @@
-"""What died lately and how far behind routers are, as health asks for it."""
+"""Recent deaths and the lag of routers, as health asks for them."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ async def test_a_rollback_holds_once_the_newer_processes_are_gone(
 
 
 async def _said(store: Store) -> list[str]:
-    """What the doctor says of schedules that are not as live workers define them."""
+    """The doctor's findings about schedules that are not as live workers define them."""
     return list(disputed(await store.schedules(), await store.declarations(K)))
 
 

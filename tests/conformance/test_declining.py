@@ -156,7 +156,7 @@ async def test_what_one_worker_declines_another_has_at_once(
 
 
 async def declined(app: App, job_id: str) -> bool:
-    """Whether it was leased once and given back."""
+    """True if it was leased once and given back."""
     found = await app.jobs.get(job_id)
     return (found.state, found.deliveries) == (JobState.QUEUED, 1)
 

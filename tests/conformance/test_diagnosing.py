@@ -1,4 +1,4 @@
-"""What a store tells of itself, and its schema as a script to run by hand."""
+"""A store's report on itself, and its schema as a script to run by hand."""
 
 from __future__ import annotations
 

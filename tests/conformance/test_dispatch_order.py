@@ -1,4 +1,4 @@
-"""Which ready jobs a lease hands out: by priority, by age, balanced; room and shares of queues."""
+"""The order in which a lease hands out jobs: priority, age, balanced; room and shares of queues."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ earning = st.tuples(
     st.tuples(st.just("wait"), st.just(2.0)),
     st.tuples(st.just("sweep"), st.just("payouts"), st.just(2)),
 )
-"""How a stream begins that is to have payouts and subscriptions."""
+"""The beginning of a stream that is to have payouts and subscriptions."""
 anything = st.lists(
     st.one_of(batches, batches, batches, undoing, sweeps, sweeps, sweeps, waits, inbound, scripts),
     min_size=4,
@@ -195,7 +195,7 @@ class World:
         """None: batches in one transaction each. Else one operation after the other, with these
         last in their batch."""
         self.late: set[str] = set()
-        """What was planned before what it needs was there, and so came after its batch."""
+        """Operations planned before what they need was there, which so came after their batch."""
         self.ids = Ids()
         self.provider = FakeProvider()
         self.economy = Economy(
@@ -489,5 +489,5 @@ def test_a_stream_comes_out_the_same_on_every_backend_and_one_by_one(
 
 
 def _told(world: World) -> Counter[str]:
-    """What was answered to operations of each kind, and what each sweep did."""
+    """The answers to operations of each kind, and what each sweep did."""
     return Counter(world.told)

@@ -37,7 +37,7 @@ ROWS, SWEEPS, LIMIT, DRAINS = 80, 6, 4, 20
 async def rigs(
     store: Store, make_store: MakeStore, clock: ManualClock
 ) -> AsyncIterator[tuple[Rig, ...]]:
-    """As many processes as sweep at the same time; one store where it cannot be shared."""
+    """The stores of as many processes as sweep at once; one store where it cannot be shared."""
     shared = store.capabilities.shared
     stores = [store, *[await make_store() if shared else store for _ in range(SWEEPS - 1)]]
     made = tuple(Rig(store=one, clock=clock) for one in stores)

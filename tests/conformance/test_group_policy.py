@@ -1,4 +1,4 @@
-"""What becomes of a group when one member fails, and when somebody cancels it whole."""
+"""The fate of a group when one member fails, and when somebody cancels it whole."""
 
 from __future__ import annotations
 

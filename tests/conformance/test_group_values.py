@@ -1,4 +1,4 @@
-"""What a group makes: the last contribution wins, a final one locks, folds are exact."""
+"""The value of a group: the last contribution wins, a final one locks, folds are exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands still on purpose or by mistake is kept as a finding, with since when, and told."""
+"""Work that stands still on purpose or by mistake is kept as a finding, and told."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.conformance.workflow_builders import LATER, gate_on, hold_one
 
 @pytest.fixture
 def place(store: Store, backend: Backend) -> Backend:
-    """Where several transactions write at once."""
+    """Backends on which several transactions write at once."""
     if not backend.many_writers:
         pytest.skip("there is one writer at a time")
     return backend

@@ -170,7 +170,7 @@ def _leased(job: JobRecord) -> LeasedJob:
 
 
 async def census(store: Store) -> dict[JobState, int]:
-    """How many rows of each state are there."""
+    """The number of rows of each state."""
     counts: Counter[JobState] = Counter()
     for one in await store.count(JobFilter()):
         counts[one.state] += one.count

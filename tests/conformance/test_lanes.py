@@ -1,4 +1,4 @@
-"""Which lanes a lease looks into: those of its tasks and queues, whatever lies between them."""
+"""The lanes that a lease looks into: those of its tasks and queues, whatever lies between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which jobs a lease hands out, to whom, and in which order."""
+"""The jobs that a lease hands out, to whom, and in which order."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_an_unregistered_worker_gets_nothing(store: Store) -> None:
 async def test_a_worker_whose_lease_has_expired_gets_nothing(
     store: Store, clock: ManualClock
 ) -> None:
-    """What it got would be taken from it by the next rescue."""
+    """A job that it got would be taken from it by the next rescue."""
     await join(store)
     job_id = await add(store)
     clock.advance(31)

@@ -1,4 +1,4 @@
-"""What velocity limits count, beside a plain list of it."""
+"""The counts of velocity limits, beside a plain list of attempts."""
 
 from __future__ import annotations
 

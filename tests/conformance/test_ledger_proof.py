@@ -1,4 +1,4 @@
-"""What the prover says of books that do not hold, and a file of them. §16.115, cases M3 and M4."""
+"""The prover's words on books that do not hold, and a file of them. §16.115, cases M3 and M4."""
 
 from __future__ import annotations
 

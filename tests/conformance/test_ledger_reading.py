@@ -50,7 +50,7 @@ async def paged(
 
 
 def place_of(walked: tuple[LinkRecord, str]) -> tuple[str, int]:
-    """Where a link of a walk is."""
+    """The place of a link of a walk."""
     return walked[0].account, walked[0].number
 
 

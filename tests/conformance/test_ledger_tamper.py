@@ -1,4 +1,4 @@
-"""Who writes a ledger's tables without its secret is found out, and not sealed over. Cases M4,
+"""A writer of a ledger's tables without its secret is found out, and not sealed over. Cases M4,
 §16.64, §16.68, §16.70, §17.13.
 """
 
@@ -194,7 +194,7 @@ async def test_metadata_that_is_no_json_but_hashes_is_a_finding(store: Store, ha
 async def test_rows_of_two_currencies_do_not_make_up_for_each_other(
     store: Store, hand: Tamper
 ) -> None:
-    """What is signed is one sum: so each currency is looked at before."""
+    """The signature is of one sum: so each currency is looked at before."""
     await hand.rewrite(CAS, 1, -14)
     await done(store, plain(-5, USD_CLEARING, given=TRUST_CASH, id="more"))
     await hand.rewrite(TRUST_CASH, 2, 0)

@@ -1,4 +1,4 @@
-"""What came in and what was tried within a time: lots, sums and attempts, at their boundaries."""
+"""Income and attempts within a time: lots, sums and attempts, at their boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held: how many, and whose limit it is that holds a job which replaced another."""
+"""Held jobs: how many, and whose limit it is that holds a job which replaced another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do with messages: find, revive and delete them, count what waits, prune."""
+"""Operators' calls on messages: find, revive and delete them, count what waits, prune."""
 
 from __future__ import annotations
 

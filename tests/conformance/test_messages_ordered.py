@@ -221,7 +221,7 @@ class Crowd:
         self.random = random.Random(seed)
         self.held: dict[str, LeasedMessage] = {}
         self.ends: dict[str, datetime] = {}
-        """When the leases of these end by themselves."""
+        """The time when the leases of these end by themselves."""
         self.done: dict[str, list[int]] = defaultdict(list)
 
     async def round(self) -> None:

@@ -226,7 +226,7 @@ class Machine(RuleBasedStateMachine):
         return known is not None and self._clock.now() < known.expires_at
 
     def _should_lease(self, request: LeaseRequest) -> list[str]:
-        """What the definition of a lease hands out, worked out by looking at every job."""
+        """The jobs of a lease by its definition, worked out by looking at every job."""
         if not self._lives(request.worker):
             return []
         return handed_out(self._oracle._tables, request, self._clock.now())
@@ -313,7 +313,7 @@ class Machine(RuleBasedStateMachine):
         self._redrive({job.id for job in jobs if job.state in _REDRIVABLE}, delay)
 
     def _redrive(self, chosen: set[str], delay: float) -> None:
-        """Those with a unique key one by one: which of two gets it is nowhere promised."""
+        """Jobs with a unique key go one by one: which of two gets it is nowhere promised."""
         keyed = {each for each in chosen if (job := self._records().get(each)) and job.unique_key}
         for together in [chosen - keyed, *({each} for each in sorted(keyed))]:
             redrives = [JobRedrive(id=each, delay=delay) for each in sorted(together)]
@@ -363,7 +363,7 @@ class Machine(RuleBasedStateMachine):
         self._both(lambda store: store.signals(worker, jobs))
 
     def _mine(self, worker: str, most: int) -> list[LeasedJob]:
-        """What a worker may believe to hold: each job once, as it was last handed to it."""
+        """The jobs that a worker may believe to hold: each once, as it was last handed to it."""
         last = {job.id: job for job in self._held if job.worker == worker}
         return list(last.values())[:most]
 

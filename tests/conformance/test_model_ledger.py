@@ -210,7 +210,7 @@ async def _held(store: Store) -> list[Any]:
 
 
 class Place:
-    """Where the other store is: a ledger cannot be emptied by calls of the store."""
+    """The place of the other store: a ledger cannot be emptied by calls of the store."""
 
     def __init__(self, backend: Backend, clock: ManualClock, folder: Path) -> None:
         self._backend = backend

@@ -318,7 +318,7 @@ class Machine(RuleBasedStateMachine):
 def _check_lease(
     request: MessageRequest, before: list[MessageRecord], answer: LeasedMessages
 ) -> None:
-    """What the definition of a lease hands out of each stream, worked out from all messages."""
+    """The messages of a lease by its definition, for each stream, worked out from all messages."""
     for room in request.streams:
         pending = [
             each
@@ -344,7 +344,7 @@ def _check_lease(
 
 
 def _in_turn(pending: list[MessageRecord], due: set[str]) -> set[str]:
-    """Those of which every earlier one of the key is due too."""
+    """Messages of which every earlier one of the key is due too."""
     stopped: set[str] = set()
     found = set()
     for each in pending:

@@ -1,4 +1,4 @@
-"""What an operator asks for is done to what was seen, to the end, and once; in every store."""
+"""An operator's action is done to what was seen, to the end, and once; in every store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler queues runs in the order in which it lists it, on every backend."""
+"""Jobs that a handler queues run in the order in which it lists them, on every backend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class World:
         return [self.part.options(**options).job(number) for number in numbers]
 
     async def run(self) -> list[int]:
-        """What one slot runs, in its order."""
+        """The jobs that one slot runs, in their order."""
         await self.app.worker(concurrency=1).run_until_idle()
         return self.ran
 

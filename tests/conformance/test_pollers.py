@@ -1,4 +1,4 @@
-"""What failed to be published is never a healthy iteration: three streams, on every backend."""
+"""A failure to publish is never a healthy iteration: three streams, on every backend."""
 
 from __future__ import annotations
 

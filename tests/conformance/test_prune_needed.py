@@ -20,7 +20,7 @@ async def _parts(store: Store, count: int, keep: float) -> list[str]:
 
 
 async def _pruned(store: Store, clock: ManualClock, ids: list[str]) -> list[bool]:
-    """Which of these are there, after all retention is over and all is pruned."""
+    """The ones of these that are there, after all retention is over and all is pruned."""
     clock.advance(100)
     await store.prune(limit=100)
     return [await exists(store, each) for each in ids]

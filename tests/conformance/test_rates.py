@@ -184,7 +184,7 @@ async def test_a_pass_says_when_its_bound_kept_something_back(store: Store) -> N
 async def test_a_rate_that_is_counted_otherwise_starts_anew(
     store: Store, clock: ManualClock, before: Algorithm, after: Algorithm
 ) -> None:
-    """What is left of one must not pass for what was used of the other."""
+    """The rest of one must not pass for what was used of the other."""
     await _start_of_a_minute(clock)
     await _held(store, 1, RateSpec(count=5, per=60, algorithm=before))
     assert (await store.admit(limit=10)).jobs == 1

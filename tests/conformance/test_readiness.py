@@ -72,7 +72,7 @@ async def until(found: Callable[[], bool]) -> None:
 
 
 def counted(worker: AppWorker) -> bool:
-    """Whether it has looked at what waits in the store, too."""
+    """True if it has looked at what waits in the store, too."""
     return bool(worker.report().gauges)
 
 

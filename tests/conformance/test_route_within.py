@@ -146,7 +146,7 @@ async def test_somebody_elses_cursor_is_left_to_them(store: Store, step: Step) -
 async def test_a_step_takes_the_cursor_from_a_run_whose_lease_has_ended(
     store: Store, step: Step, clock: ManualClock
 ) -> None:
-    """That run may still be about to write what it decided about the same events."""
+    """The other run may still be about to write what it decided about the same events."""
     await declare(store)
     await append_many(store, 2)
     late = await seize(store)

@@ -282,7 +282,7 @@ async def test_many_who_tick_fire_each_occurrence_once(
 
 
 def _next(record: ScheduleRecord) -> Firing:
-    """As a worker plans it: the job's id follows from the schedule and the time."""
+    """A firing as a worker plans it: the job's id follows from the schedule and the time."""
     assert record.next_at is not None
     minute = int((record.next_at - START).total_seconds()) // 60
     number = 1000 * ord(record.schedule.name) + minute

@@ -1,4 +1,4 @@
-"""How attempts end, and what they leave behind."""
+"""The ends of attempts, and what they leave behind."""
 
 from __future__ import annotations
 

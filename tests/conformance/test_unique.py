@@ -70,7 +70,7 @@ async def holder_in(store: Store, clock: ManualClock, state: str, **claim: Any) 
 
 
 async def alone(store: Store, holder: str) -> bool:
-    """Whether no other job of this task is there."""
+    """True if no other job of this task is there."""
     return [job.id for job in (await store.find(JobFilter(tasks=(TASK,)))).items] == [holder]
 
 

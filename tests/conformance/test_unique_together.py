@@ -443,7 +443,7 @@ async def test_cancelled_together(rivals: tuple[Store, ...], together: bool) -> 
 @both
 @pytest.mark.parametrize("scope", [*BACK, (QUEUED, RUNNING), *WAITS])
 async def test_redriven_together(rivals: tuple[Store, ...], together: bool, scope: Scope) -> None:
-    """Where the scope has the state that they come back into, all but one stay as they were."""
+    """In a scope that has the state that they come back into, all but one stay as they were."""
     store = rivals[0]
     await join(store)
     jobs = list[LeasedJob]()

@@ -1,4 +1,4 @@
-"""What workers say of themselves, and what is still known of those that are gone."""
+"""Workers' reports on themselves, and what is still known of those that are gone."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def hold_one(store: Store, gate: NewGate, **fields: Any) -> str:
 
 
 async def gate_of(store: Store, gate: NewGate) -> GateRecord:
-    """What the store knows of a gate, which must exist."""
+    """The store's record of a gate, which must exist."""
     (found,) = await store.gates([gate.id])
     return found
 
@@ -113,7 +113,7 @@ def limited(
 
 
 async def limit_of(store: Store, key: str = "api") -> LimitRecord:
-    """What the store knows of a key, which must exist."""
+    """The store's record of a key, which must exist."""
     (found,) = await store.limits(keys=[key])
     return found
 

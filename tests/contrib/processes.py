@@ -56,7 +56,7 @@ class Processes:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def output(self) -> str:
-        """What all have written so far."""
+        """The output of all so far."""
         logs = sorted(self.folder.glob("process-*.log"))
         return "\n".join(log.read_text(errors="replace")[-4000:] for log in logs)
 

@@ -1,4 +1,4 @@
-"""What the tests of the brokers' dispatchers share."""
+"""Parts that the tests of the brokers' dispatchers share."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ from tests.integration.polling import eventually, window
 ROOT = Path(__file__).resolve().parents[2]
 MEMBER = "tests.integration.economy_member"
 FAULTS = {"LEDGER.OVERDRAFT", "SAGA.INVALID_TRANSITION", "OP.MALFORMED"}
-"""What random operations may run into."""
+"""Errors that random operations may run into."""
 Trouble = Callable[[], Awaitable[object]]
 LATER = timedelta(hours=1)
 """After the campaign: every row that a killed process had leased is due again."""
@@ -61,7 +61,7 @@ class Fleet:
         self.starts = [1] * members
         self.killed = 0
         self.died = 0
-        """How many ended themselves, since the provider had it so."""
+        """The number of those that ended themselves, since the provider had it so."""
 
     def _begun(self, number: int, start: int) -> subprocess.Popen[bytes]:
         orders = Orders(
@@ -86,7 +86,7 @@ class Fleet:
         await eventually(lambda: all(map(self.ready, range(len(self.members)))), within=60)
 
     def ready(self, number: int) -> bool:
-        """Whether the present process of a number works."""
+        """True if the present process of a number works."""
         self.look_after(number)
         return (self.folder / f"ready-m{number}.{self.starts[number] - 1}").exists()
 
@@ -149,7 +149,7 @@ async def storm(fleet: Fleet, seconds: float, *, every: float, trouble: Sequence
 
 
 class Campaign:
-    """What a campaign left, and what must hold of it."""
+    """The remains of a campaign, and what must hold of them."""
 
     def __init__(self, url: str, folder: Path, members: int) -> None:
         self.folder = folder
@@ -247,13 +247,13 @@ class Campaign:
         assert found == []
 
     def kinds(self) -> Counter[str]:
-        """How many operations of each kind were committed."""
+        """The number of operations of each kind that were committed."""
         return Counter(
             type(self.requests[key]).__name__ for key in self.keys if key in self.requests
         )
 
     def promises(self) -> Counter[str]:
-        """What a process was told is so, exactly once; how often it was told what."""
+        """Each answer to a process is true, exactly once; the number of answers of each kind."""
         told: Counter[str] = Counter()
         owners: Counter[str] = Counter()
         for key, receipt in self.keys.items():

@@ -91,20 +91,20 @@ LIKELY: dict[str, int] = {
     "settle": 8, "reverse_payout": 3, "subscribe": 5, "cancel": 2, "grant": 2, "revoke": 2,
     "adjust": 2, "reverse": 3, "again": 8, "report": 4, "write_off": 2, "fund": 1,
 }  # fmt: skip
-"""How often each is asked for."""
+"""The weight with which each is asked for."""
 
 sweeping: ContextVar[int | None] = ContextVar("sweeping", default=None)
 """By which time (ms) the sweep decides in which an id is made."""
 
 
 class Orders(Struct, frozen=True, kw_only=True):
-    """What a member is to do."""
+    """The orders of a member."""
 
     url: str
     folder: str
     number: int
     start: int
-    """How often its number was started before."""
+    """The number of times that it was started before."""
     sweeps: bool
     callers: int = 6
 
@@ -136,7 +136,7 @@ class Ids:
 
 
 class Journal:
-    """What survives a member, line by line."""
+    """The journal that survives a member, line by line."""
 
     def __init__(self, path: Path) -> None:
         self.lines = read_journal(path)
@@ -147,7 +147,7 @@ class Journal:
         os.write(self._file, msgspec.json.encode(line) + b"\n")
 
     def unanswered(self) -> list[Request]:
-        """What was asked for, as far as anybody knows, in vain."""
+        """Requests that led to nothing, as far as anybody knows."""
         asked = {line.key: line.op for line in self.lines if line.op is not None}
         told = {line.key for line in self.lines if line.told is not None}
         return [wire.decode(op) for key, op in asked.items() if key not in told]
@@ -295,7 +295,7 @@ class Member:
             self.subscriptions.append(str(facts["subscription_id"]))
 
     async def _report(self) -> None:
-        """What the provider would tell by a webhook, any number of times."""
+        """The provider's webhooks, any number of times each."""
         taken = self.provider.taken()
         if not taken:
             await window(0.02)
@@ -483,7 +483,7 @@ class Member:
 
 
 def report_of(key: str, user: str, operation: str) -> Request:
-    """What the provider has to tell of a payout, as the operation that it becomes."""
+    """The provider's word on a payout, as the operation that it becomes."""
     if fails(key):
         return ReversePayout(
             key=operation,

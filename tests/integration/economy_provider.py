@@ -35,7 +35,7 @@ class Taken(NamedTuple):
 
 
 def fails(key: str) -> bool:
-    """Whether a payout that was taken cannot be paid after all; every other one is."""
+    """True if a payout that was taken cannot be paid after all; every other one is."""
     return sha256(key.encode()).digest()[0] % 4 == 0
 
 
@@ -83,14 +83,14 @@ class SharedProvider:
         return None if found is None else ref_of(key)
 
     def status(self, ref: str) -> ProviderStatus:
-        """What became of a payout."""
+        """The fate of a payout."""
         failed = fails(ref.removeprefix("ref_"))
         return ProviderStatus.FAILED if failed else ProviderStatus.PENDING
 
     # -- for who looks at it --------------------------------------------------------------------
 
     def taken(self) -> list[Taken]:
-        """What was taken, each once."""
+        """The payouts that were taken, each once."""
         with self._opened() as file:
             return [Taken(*row) for row in file.execute("select * from taken order by rowid")]
 

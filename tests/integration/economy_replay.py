@@ -1,4 +1,4 @@
-"""What a campaign committed, done once more: one operation after the other, in memory.
+"""The operations of a campaign, done once more: one after the other, in memory.
 
 Each operation that posted is decided again in the order of the postings, at the time at which it
 was posted, with the ids that it had then; so is each step of a sweep that posted. What posts
@@ -113,7 +113,7 @@ class Replay:
         self._spent: dict[str, list[SideRow]] = {}
         """By wallet the grants that ended when nothing was left of them, the first one last."""
         self.steps: Counter[str] = Counter()
-        """How many steps of sweeps were done again, by what they posted."""
+        """The number of steps of sweeps that were done again, by what they posted."""
         self.roots: set[str] = set()
         """The roots that there were, one after each operation."""
 

@@ -59,7 +59,7 @@ app.outbox(
 
 @app.task
 async def booked(key: str) -> str:
-    """What the application of a message leaves behind."""
+    """The trace that the application of a message leaves behind."""
     return key
 
 

@@ -39,7 +39,7 @@ class WorkerProcess:
 
     @property
     def output(self) -> str:
-        """What it has written to its terminal so far."""
+        """The output to its terminal so far."""
         return self.log.read_text(errors="replace")
 
     @property
@@ -78,7 +78,7 @@ class Fleet:
 
     @property
     def journal(self) -> Journal:
-        """What their handlers did."""
+        """The acts of their handlers."""
         return Journal(self.folder / "journal")
 
     def start(

@@ -1,4 +1,4 @@
-"""What handlers did, written by the worker processes themselves, line by line.
+"""The acts of handlers, written by the worker processes themselves, line by line.
 
 A line is one ``write`` to a file opened for appending, so that a killed process leaves whole lines,
 and the clock is the machine's monotonic one, which all processes share.
@@ -51,7 +51,7 @@ class Journal:
         return [one for one in found if one.what == what and job in {None, one.job}]
 
     def times(self, what: str) -> Counter[str]:
-        """How often each job has an entry of this kind."""
+        """The number of entries of this kind for each job."""
         return Counter(one.job for one in self.all(what))
 
 

@@ -178,7 +178,7 @@ def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
 
 
 def _rarely(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    """What is only asked where workflows meet: still never a whole table."""
+    """Statements that are only sent where workflows meet: still never over a whole table."""
     rows = connection.execute("select job::text from offpath.gate_watch limit 100").fetchall()
     jobs = json.dumps([row[0] for row in rows])
     gates = connection.execute("select id::text from offpath.job_gate limit 10").fetchall()

@@ -14,7 +14,7 @@ LOOK_EVERY = 0.02
 
 
 async def eventually(condition: Callable[[], Any], *, within: float, what: str = "") -> Any:
-    """What ``condition`` gives once it is true; fails after ``within`` seconds."""
+    """The value of ``condition`` once it is true; fails after ``within`` seconds."""
     end = time.monotonic() + within
     while True:
         given = condition()

@@ -26,7 +26,7 @@ class Link:
     near: asyncio.StreamWriter
     far: asyncio.StreamWriter
     sent: bytearray = field(default_factory=bytearray)
-    """What the client has sent, to tell connections apart."""
+    """The bytes that the client has sent, to tell connections apart."""
     silent: bool = False
 
     def cut(self) -> None:
@@ -52,11 +52,11 @@ class Proxy:
         self._tag = COMMITTED
         """Seconds by which every answer is late."""
         self.accepted = 0
-        """How many connections were let through."""
+        """The number of connections that were let through."""
         self.refused = 0
-        """How many were not."""
+        """The number of those that were not."""
         self.lost_answers = 0
-        """How many answers to a COMMIT were lost."""
+        """The number of answers to a COMMIT that were lost."""
 
     def __enter__(self) -> Self:
         self._thread.start()

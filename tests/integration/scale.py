@@ -1,4 +1,4 @@
-"""How much of a campaign a run does: a little by default, all of it where it is asked for.
+"""The share of a campaign that a run does: a little by default, all of it where it is asked for.
 
 ``OFFPATH_TEST_CAMPAIGN=1 pytest tests/integration`` runs the full counts and the default lease.
 """

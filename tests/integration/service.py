@@ -56,7 +56,7 @@ async def pill(ctx: offpath.Context) -> None:
 
 @app.task
 async def child() -> None:
-    """What ``work`` leaves behind."""
+    """The trace that ``work`` leaves behind."""
 
 
 @app.task

@@ -55,7 +55,7 @@ QUEUES = ("north", "south")
 KEYS = ("one", "two", "three")
 TARGETS = ("order-1", "order-2", "order-3")
 EXPECTED = (Conflict, GateError, LeaseLost, StoreBusy, StoreUnavailable, psycopg.OperationalError)
-"""What a caller has to be ready for while others do everything at once."""
+"""Errors that a caller has to be ready for while others do everything at once."""
 
 _FAILURE = Failure(kind="error", type="ValueError", message="no")
 
@@ -71,7 +71,7 @@ class Storm:
     def __init__(self, url: str, seconds: float, seed: int = 0, *, removing: bool = True) -> None:
         self.url = url
         self.removing = removing
-        """Whether ended jobs are removed while it lasts: then less can be said of what was."""
+        """True if ended jobs are removed while it lasts: then less can be said of what was."""
         self.random = random.Random(seed)
         self.stores = [PostgresStore(url, pool_size=4) for _ in range(4)]
         self.until = time.monotonic() + seconds
@@ -230,14 +230,14 @@ class Storm:
                 await self.end_of_all(batch[at : at + 7], store)
 
     async def act(self, store: PostgresStore, job: LeasedJob) -> None:
-        """What a handler does on its way."""
+        """The acts of a handler on its way."""
         target = self.random.choice(TARGETS)
         await store.put_step(job, "a", "1")
         await store.put_undo(job, "a", "{}")
         await store.take_signal(job, target=target, event="e", step=new_id())
 
     def end(self, job: LeasedJob) -> Settlement:
-        """How an attempt ends."""
+        """The end of an attempt."""
         kind = self.random.random()
         effects = Effects()
         outcome: Outcome = Succeeded(contributes=False)
@@ -259,7 +259,7 @@ class Storm:
         return Settlement(job=job, outcome=outcome, effects=effects, keep=self.keep())
 
     def keep(self) -> float | None:
-        """How long the ended are kept."""
+        """The time for which ended jobs are kept."""
         return self.random.choice([None, None, 0.3]) if self.removing else None
 
     async def end_of_all(self, batch: list[Settlement], store: PostgresStore) -> None:
@@ -279,7 +279,7 @@ class Storm:
     # -- everything else -----------------------------------------------------------------------
 
     async def sweep(self) -> None:
-        """What an engine does again and again."""
+        """Passes that an engine makes again and again."""
         store = self.store
         for each in await store.expire_blocked(limit=50, keep=self.keep()):
             self.told(each.group_id, each.group_done)
@@ -311,7 +311,7 @@ class Storm:
         )
 
     async def meddle(self) -> None:
-        """What operators do to jobs."""
+        """Operators' calls on jobs."""
         if not self.ids:
             return
         some = self.random.sample(self.ids[-300:], min(5, len(self.ids)))
@@ -328,7 +328,7 @@ class Storm:
             await self.store.delete(some[:2])
 
     async def operate(self) -> None:
-        """What operators do to queues and limits."""
+        """Operators' calls on queues and limits."""
         store = self.store
         key, queue = self.random.choice(KEYS), self.random.choice(QUEUES)
         kind = self.random.randint(1, 4)
@@ -389,11 +389,11 @@ class Storm:
             await store.admit(limit=100)
 
     async def open_jobs(self) -> int:
-        """How many have not ended."""
+        """The number of those that have not ended."""
         return sum(one[1] for one in await self.left())
 
     async def left(self) -> list[Any]:
-        """What has not ended."""
+        """The jobs that have not ended."""
         return await self.ask(
             "select state || coalesce(' ' || reason, ''), count(*) from offpath.job"
             " where finished_at is null group by 1"
@@ -410,7 +410,7 @@ class Storm:
             await store.close()
 
     async def deadlocks(self) -> int:
-        """How many the server had to break; to be asked when nobody is connected any more."""
+        """The number of deadlocks that the server had to break; asked when nobody is connected."""
         others = (
             "select pid from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
@@ -428,7 +428,7 @@ class Storm:
         return found
 
     async def audit(self) -> dict[str, list[Any]]:
-        """What is not as it must be."""
+        """The rows that are not as they must be."""
         found = {}
         for name, query in AUDIT.items():
             if rows := await self.ask(query):

@@ -1,4 +1,4 @@
-"""What must hold in the tables behind a storm."""
+"""Rules that must hold in the tables behind a storm."""
 
 from __future__ import annotations
 

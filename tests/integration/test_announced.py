@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _WAITING = {"ready": "queued", "scheduled": "queued"}
-"""What stores tell apart and users do not."""
+"""States that stores tell apart and users do not."""
 MOST = 100
 """No transition has more statements."""
 CHANGES = (

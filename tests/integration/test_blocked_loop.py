@@ -101,7 +101,7 @@ async def test_a_process_that_is_stopped_loses_its_jobs_though_its_presence_is_h
 
 
 DESCRIPTORS = 10_000
-"""As many as one process of a service may have open, and more than any worker needs."""
+"""The number that one process of a service may have open, and more than any worker needs."""
 
 
 @pytest.mark.timeout(120 + 6 * LEASE)
@@ -141,7 +141,7 @@ async def test_a_handler_that_takes_every_descriptor_is_named_and_the_worker_liv
 
 
 async def probed(port: int, path: str) -> tuple[int, str]:
-    """What a worker's probe answers."""
+    """The answer of a worker's probe."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
     answer = (await asyncio.wait_for(reader.read(), 10)).decode()

@@ -84,7 +84,7 @@ async def test_the_user_the_port_and_the_path_stay() -> None:
 
 
 class Library:
-    """What a connection of a library's is made with."""
+    """The arguments of a connection of a library's."""
 
     host, port = "redis.example", 6379
 

@@ -50,7 +50,7 @@ asyncio.run(look())
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a wheel of this checkout installs."""
+    """The files that a wheel of this checkout installs."""
     folder = tmp_path_factory.mktemp("wheel")
     uv = shutil.which("uv")
     if uv is None:

@@ -1,4 +1,4 @@
-"""What sleeps and waits survives a deploy: every worker is stopped, and later there are others."""
+"""Sleeping and waiting jobs survive a deploy: every worker stops, and later there are others."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ async def _member(crew: Fleet, root: str) -> str:
 
 
 async def _happen(app: offpath.App, crew: Fleet, way: str, member: str) -> None:
-    """What an operator or a crash does to the member."""
+    """The blow that an operator or a crash deals to the member."""
 
     async def state() -> JobState | None:
         return (await app.store().states([member])).get(member)

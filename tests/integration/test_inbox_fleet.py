@@ -23,7 +23,7 @@ TARGET = "tests.integration.events_service:app"
 
 
 async def _booked(app: offpath.App) -> Counter[str]:
-    """What the applied messages left behind, by input."""
+    """The trace of the applied messages, by input."""
     found: Counter[str] = Counter()
     after: str | None = None
     while True:

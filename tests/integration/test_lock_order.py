@@ -46,13 +46,13 @@ class Rows:
             yield
 
     async def is_free(self, table: str, key: str) -> bool:
-        """Whether nobody holds a row, which is there."""
+        """True if nobody holds a row, which is there."""
         async with await psycopg.AsyncConnection.connect(self.url) as connection:
             cursor = await connection.execute(_look(table) + b" skip locked", (key,))
             return await cursor.fetchone() is not None
 
     async def waits(self) -> bool:
-        """Whether somebody waits for a lock."""
+        """True if somebody waits for a lock."""
         async with await psycopg.AsyncConnection.connect(self.url) as connection:
             cursor = await connection.execute(
                 "select from pg_stat_activity"

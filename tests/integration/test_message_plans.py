@@ -126,7 +126,7 @@ _TRANSITIONS = {
     make.__name__.strip("_"): make for make in (_lease, _lease_ordered, _count, _done, _settle)
 }
 _FOUND = {"lease": BATCH, "lease_ordered": BATCH, "done": BATCH, "settle": BATCH}
-"""What the last statement must write, so that the check is of one that does its work."""
+"""The rows that the last statement must write, so that the check is of one that does its work."""
 
 
 @pytest.mark.parametrize("explain", [explained, explained_generic])

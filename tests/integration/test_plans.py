@@ -151,7 +151,7 @@ def explained(connection: psycopg.Connection[Any], query: Query) -> list[dict[st
 
 
 def explained_generic(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
-    """As explained, but planned without its values, as a prepared statement is."""
+    """The plan without its values, as a prepared statement has it."""
     values = compose.SQL(", ").join(map(compose.Literal, query.for_dollar()))
     ask = compose.SQL("explain (analyze, timing off, format json) execute it ({})").format(values)
     with connection.transaction(force_rollback=True):

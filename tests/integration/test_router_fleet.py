@@ -52,7 +52,7 @@ async def _attempts(store: Store, router: str = "iu") -> list[Attempt]:
 
 
 class Dying:
-    """What a killed process can send: nothing any more, from its ``at``-th statement on."""
+    """The statements of a killed process: none any more, from its ``at``-th on."""
 
     def __init__(self, at: int) -> None:
         self.at = at

@@ -1,4 +1,4 @@
-"""What two callers do in the same moment, neither seeing the other, is put together afterwards."""
+"""Acts of two callers in the same moment, neither seeing the other, are put together afterwards."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ON_SQLITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-"""What happens inside of the worker only is tried on one backend."""
+"""Things that happen inside of the worker only are tried on one backend."""
 
 STOP = 2.0
 """Seconds over its limit that a stop may take."""

@@ -71,7 +71,7 @@ async def _enqueued(app: offpath.App, job: offpath.Job[int, int]) -> offpath.Han
 
 
 async def _all_are_direct(app: offpath.App) -> bool:
-    """Whether each connection is as quick as before: its statements are prepared."""
+    """True if each connection is as quick as before: its statements are prepared."""
     store = app.store()
     while not isinstance(store, PostgresStore):
         store = store._inner  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What waits costs nothing: an idle worker does the same with thousands of waiting jobs as without.
+"""Waiting jobs cost nothing: an idle worker does the same with thousands of them as without.
 
 A worker idles for a time by a clock that the test moves. Compared are the calls to the store, the
 statements, and the rows that were written and read.
@@ -33,7 +33,7 @@ FEW = WAITING // 2
 
 
 class Spent(NamedTuple):
-    """What an idle worker cost."""
+    """The cost of an idle worker."""
 
     calls: Counter[str]
     """Of the store."""

@@ -93,7 +93,7 @@ async def part(ctx: Context, number: int, *, fails: bool) -> Plan[int, int]:
 
 @app.task
 async def gathered(ctx: Context, parts: list[str], what: str) -> None:
-    """What follows: write down whether one of its parts had not ended."""
+    """The job behind them: writes down whether one of its parts had not ended."""
     note(f"start-{what}", ctx.id, ctx.attempt)
     states = await ctx.states(parts)
     if len(states) < len(parts) or not all(state.terminal for state in states.values()):

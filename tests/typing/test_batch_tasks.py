@@ -1,4 +1,4 @@
-"""What type checkers say of batch tasks: many inputs in the handler, one in each enqueue."""
+"""The answers of type checkers about batch tasks: many inputs in the handler, one in each enqueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers say of the blocking client."""
+"""The answers of type checkers about the blocking client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers say of durable steps: a step has the type of its function."""
+"""The answers of type checkers about durable steps: a step has the type of its function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers say of events: names that are loaded late have their types all the same."""
+"""The answers of type checkers about events: names that are loaded late have their types all the same."""
 
 from __future__ import annotations
 

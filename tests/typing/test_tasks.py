@@ -1,4 +1,4 @@
-"""What type checkers say of tasks: enqueuing is checked like the call itself."""
+"""The answers of type checkers about tasks: enqueuing is checked like the call itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers say of plans, groups and gates: a group gives the union of what is queued."""
+"""The answers of type checkers about plans, groups and gates: a group gives the union of what is queued."""
 
 from __future__ import annotations
 

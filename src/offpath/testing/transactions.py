@@ -54,7 +54,7 @@ class TransactionalMemory(MemoryStore):
         return self._joined(connection, effects, blocking=False)
 
     def commit_within_blocking(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
-        """As :meth:`commit_within`."""
+        """Commit as :meth:`commit_within` does."""
         if self._within == "refuse":
             return super().commit_within_blocking(connection, effects)
         return self._joined(connection, effects, blocking=True)

@@ -32,7 +32,7 @@ def point_to(alias: str, **settings: Any) -> None:
 
 
 def server_settings(url: str) -> dict[str, Any]:
-    """What Django has of a server's URL."""
+    """Django's settings for a server's URL."""
     parts = urlsplit(url)
     return {
         "NAME": parts.path.lstrip("/"),

@@ -13,7 +13,7 @@ from offpath.contrib.django import task
 from offpath.contrib.django.names import plain_decorator
 
 SEEN: list[Any] = []
-"""What tasks tell the test."""
+"""Reports of tasks to the test."""
 
 
 @plain_decorator

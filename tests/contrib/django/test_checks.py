@@ -1,4 +1,4 @@
-"""What ``manage.py check`` says, and the commands of ``manage.py``."""
+"""The words of ``manage.py check``, and the commands of ``manage.py``."""
 
 from __future__ import annotations
 

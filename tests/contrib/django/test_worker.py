@@ -74,7 +74,7 @@ def test_the_language_is_set_back_after_each(alias: str) -> None:
 
 
 def test_inside_of_a_transaction_no_connection_is_closed(alias: str) -> None:
-    """As in a TestCase, whose rows would be gone."""
+    """The same as in a TestCase, whose rows would be gone."""
     connections[alias].settings_dict["CONN_MAX_AGE"] = 0
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         cursor.execute("insert into note (text) values ('mine')")

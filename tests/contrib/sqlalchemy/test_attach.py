@@ -49,7 +49,7 @@ INSERT = "insert into orders (id) values ({})"
 
 
 async def counts(app: offpath.App, url: str) -> tuple[int, int]:
-    """How many jobs are there, and how many rows."""
+    """The numbers of jobs and of rows."""
     return await app.jobs.count(), run_sql(url, "select count(*) from orders")[0][0]
 
 

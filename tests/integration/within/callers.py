@@ -21,7 +21,7 @@ Opened = Callable[[str], AbstractAsyncContextManager[tuple[Any, "End"]]]
 
 @dataclass
 class End:
-    """How the caller ends its transaction."""
+    """The caller's end of its transaction."""
 
     commit: bool = True
 

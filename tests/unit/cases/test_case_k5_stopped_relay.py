@@ -24,7 +24,7 @@ AGE = 300.0
 
 
 class Killed(BaseException):
-    """What ends a task for good: no Exception."""
+    """The error that ends a task for good: not an Exception."""
 
 
 class StoppingStore(MemoryStore):
@@ -81,7 +81,7 @@ class Service:
             await self.pass_time(1)
 
     async def fleet(self) -> FleetHealth:
-        """What ``offpath health`` says of the store."""
+        """The words of ``offpath health`` about the store."""
         return await examine(self.store, Thresholds(self.store, self.app.settings))
 
     def reasons(self, worker: AppWorker) -> str:

@@ -105,7 +105,7 @@ class World:
         self.undone: set[str] = set()
         self.sold: dict[str, int] = {}
         self.moved: list[tuple[str, int, int]] = []
-        """Who moved how much when: what velocity must have let through."""
+        """Movements by user, amount and time: what velocity must have let through."""
         self.paid: dict[str, int] = {}
 
     async def take(self, step: tuple[Any, ...]) -> None:
@@ -305,7 +305,7 @@ class World:
         return held.spendable.minor + held.promo.minor
 
     async def hold(self) -> None:
-        """What must be true at every moment."""
+        """Rules that must be true at every moment."""
         await self.market.sound()
         store = await core_of(self.market.app).opened()
         totals = await store.ledger_totals()

@@ -1,4 +1,4 @@
-"""Who owns what, when he has it from several places."""
+"""Ownership of what a user has from several places."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from tests.unit.economy.marketplace import BANK, OPS, Marketplace, committed, du
 
 MARKER = "s3cr3t"
 WIDE = "\U0001f680" * 200
-"""As long as an id may be, of letters of four bytes."""
+"""An id as long as it may be, of letters of four bytes."""
 
 
 # -- amounts -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What was undone once is never undone again: whatever is pruned, and however things are named."""
+"""An undone operation is never undone again: whatever is pruned, and however things are named."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ async def paid_and_undone(market: Marketplace, *, settled: bool = True) -> str:
 
 
 async def stands(market: Marketplace, user: str) -> tuple[int, int, int]:
-    """What he can spend, what he has earned, and what he owes."""
+    """The sums that a user can spend, has earned, and owes."""
     await market.sound()
     found = [await market.balance(f"{user}:{kind}") for kind in ("spendable", "earned", "owed")]
     return found[0], found[1], found[2]

@@ -1,4 +1,4 @@
-"""What the platform takes of its revenue: never more than is its own."""
+"""The platform's take of its revenue: never more than is its own."""
 
 from __future__ import annotations
 

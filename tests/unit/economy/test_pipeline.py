@@ -1,4 +1,4 @@
-"""What every operation goes through: keys, limits, the pause, batches, events."""
+"""The way of every operation: keys, limits, the pause, batches, events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be read of an economy."""
+"""Reads of an economy."""
 
 from __future__ import annotations
 

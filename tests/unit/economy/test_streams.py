@@ -258,7 +258,7 @@ setattr(Stream, "return", Stream._return)
 
 
 async def whole(market: Marketplace) -> None:
-    """What must hold at every moment, whatever was asked."""
+    """Rules that must hold at every moment, whatever was asked."""
     await market.sound()
     store = await core_of(market.app).opened()
     reserved = quotes = 0

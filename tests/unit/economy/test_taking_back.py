@@ -166,7 +166,7 @@ async def test_a_clawback_of_what_was_refunded_takes_nothing(market: Marketplace
 
 
 async def test_an_order_whose_payment_was_clawed_back_can_be_refunded(market: Marketplace) -> None:
-    """What the bank took says nothing of who is to give back what the sale gave: the buyer has his
+    """The bank's loss says nothing of who is to give back what the sale gave: the buyer has their
     dollars, so what he is refunded pays what he owes.
     """
     await market.top_up("ann", "3.00")

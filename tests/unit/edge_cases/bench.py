@@ -34,7 +34,7 @@ class Bench:
         return await self.app.jobs.get(job_id)
 
     def kinds(self, job_id: str) -> list[str]:
-        """What was told of a job, in order."""
+        """The reports about a job, in order."""
         return [str(event.kind) for event in self.events if event.id == job_id]
 
     def reading(self, name: str, task: str) -> float:

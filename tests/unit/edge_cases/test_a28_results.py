@@ -26,7 +26,7 @@ from tests.unit.edge_cases.bench import Bench
 
 
 class HttpError(Exception):
-    """What a partner's client raises."""
+    """The error that a partner's client raises."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")

@@ -54,7 +54,7 @@ def logged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def usage(*_: object) -> None:
-    """What a library's ``parse_args`` does with an option that it does not know."""
+    """The exit of a library's ``parse_args`` at an option that it does not know."""
     argparse.ArgumentParser(exit_on_error=True).parse_args(["--nope"])
 
 

@@ -1,4 +1,4 @@
-"""Who events are sent to in tests, and a store whose answers get lost."""
+"""Receivers of events in tests, and a store whose answers get lost."""
 
 from __future__ import annotations
 

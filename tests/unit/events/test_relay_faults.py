@@ -82,7 +82,7 @@ async def test_a_settle_that_is_refused_as_a_whole_does_not_hang(
 
 
 async def lose(app: offpath.App, clock: ManualClock) -> None:
-    """As a process does that dies with all in hand."""
+    """The same as a process that dies with all in hand."""
     rooms = (StreamRoom(stream="default", limit=100),)
     request = MessageRequest(box=Box.OUT, holder="gone", streams=rooms, limit=100, lease_seconds=10)
     await app.store().lease_messages(request)

@@ -198,7 +198,7 @@ async def test_an_event_that_is_delivered_again_for_longer_than_its_claim_is_nob
 async def test_a_delivery_whose_claim_another_pass_took_is_ended_and_not_written(
     app: offpath.App, clock: ManualClock
 ) -> None:
-    """As after an outage of the store that was longer than the claim."""
+    """The state after an outage of the store that was longer than the claim."""
     ends: list[str] = []
 
     async def deliver(event: RoutedEvent) -> None:

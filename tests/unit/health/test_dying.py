@@ -1,4 +1,4 @@
-"""What dies for good is told by number and share, and turns the fleet red; no worker for it."""
+"""Deaths for good are told by number and share, and turn the fleet red; no worker for it."""
 
 from __future__ import annotations
 

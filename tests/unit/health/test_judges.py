@@ -1,4 +1,4 @@
-"""Who judges what: each cell of the guide's table is tried, and each trouble has its row."""
+"""The judges of health: each cell of the guide's table is tried, and each trouble has its row."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Scene:
         await self.pass_time(62)
 
     async def judged(self, column: str) -> str:
-        """What a judge says."""
+        """The word of a judge."""
         match column:
             case "/livez":
                 return NONE if self.supervisor.stall() is None else RED
@@ -109,7 +109,7 @@ class Scene:
         return await examine(self.store, Thresholds(self.store, self.settings))
 
     def alarmed(self, alert: str) -> bool:
-        """Whether a series that the alert asks for tells of it."""
+        """True if a series that the alert asks for tells of it."""
         (rule,) = (one for one in ALERTS if one["alert"] == alert)
         names = set(re.findall(r"offpath_[a-z_]+", rule["expr"])) - {"offpath_router_open"}
         told = [one.value for name in names for one in self.app.metrics.list(name)]

@@ -1,4 +1,4 @@
-"""What an alert looks at exists before its first event, so that it sees that one as a rise."""
+"""The series of an alert exist before their first event, so that it sees that one as a rise."""
 
 from __future__ import annotations
 

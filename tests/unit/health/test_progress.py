@@ -27,7 +27,7 @@ OWN = (
 
 
 class Killed(BaseException):
-    """What ends a task for good: no Exception."""
+    """The error that ends a task for good: not an Exception."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What waits too long turns the fleet red without any set-up, and no single worker."""
+"""Work that waits too long turns the fleet red without any set-up, and no single worker."""
 
 from __future__ import annotations
 

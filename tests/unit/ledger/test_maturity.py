@@ -1,4 +1,4 @@
-"""What waits in an account, through any order of earning, paying out and failing."""
+"""The waiting sum of an account, through any order of earning, paying out and failing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the counts of a gate mean."""
+"""The meaning of a gate's counts."""
 
 from __future__ import annotations
 

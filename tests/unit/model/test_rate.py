@@ -27,7 +27,7 @@ def _rate(count: int, algorithm: Algorithm, per: float = 60.0) -> RateSpec:
 
 
 def _run(spec: RateSpec, asked: list[tuple[float, int]]) -> list[tuple[float, int]]:
-    """When how many started."""
+    """The times of starts, with their numbers."""
     state: RateState | None = None
     now, starts = _NOW, []
     for gap, wanted in asked:

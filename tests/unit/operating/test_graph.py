@@ -47,7 +47,7 @@ def checkout(children: int) -> GroupGraph:
 
 
 def check(drawn: GraphDocument, given: GroupGraph, most: int = 300) -> None:
-    """What holds for every graph."""
+    """Rules that hold for every graph."""
     assert len(drawn.nodes) <= most
     assert sum(node.jobs for node in drawn.nodes) == len(given.members) == drawn.members
     counts = [sum(node.states.values()) for node in drawn.nodes if node.kind != "gate"]

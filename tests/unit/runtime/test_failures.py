@@ -1,4 +1,4 @@
-"""What is recorded of an exception: whatever it is, it can be stored and read."""
+"""The record of an exception: whatever it is, it can be stored and read."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from offpath.runtime.resolver import Found, NameNotFound, Resolver
 
 
 class Names:
-    """What is known of names: one that begins with ``slow`` hangs until it is let go."""
+    """A resolver's names: one that begins with ``slow`` hangs until it is let go."""
 
     def __init__(self) -> None:
         self.go = threading.Event()

@@ -1,4 +1,4 @@
-"""What is stored comes back as it was, or is refused where it is given, with its place."""
+"""A stored value comes back as it was, or is refused where it is given, with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits for a session's commit: called once after it, forgotten with a rollback."""
+"""Calls that wait for a session's commit: made once after it, forgotten with a rollback."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Rig:
         self.store = ObservedStore(self.flaky, clock, StoreMeter(self.metrics, "memory"))
 
     def outcomes(self) -> dict[str, float]:
-        """How many operations had which outcome."""
+        """The number of operations of each outcome."""
         found = self.metrics.list("offpath_ledger_operations_total")
         return {dict(one.labels)["outcome"]: one.value for one in found}
 

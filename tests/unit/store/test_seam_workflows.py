@@ -49,7 +49,7 @@ class Rig:
             self.events += moves.events(step, at)
 
     def kinds(self, job_id: str) -> list[EventKind]:
-        """What was told of a job, in order."""
+        """The reports about a job, in order."""
         return [each.kind for each in self.events if each.id == job_id]
 
     def counted(self, name: str) -> float:

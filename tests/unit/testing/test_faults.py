@@ -38,7 +38,7 @@ def fault(memory: Memory, kind: str, operation: str, **options: Any) -> None:
 
 
 async def twice(call: Callable[[], Awaitable[Any]]) -> Any:
-    """As a caller does: the first try ends unknown, the second tells."""
+    """A caller's tries: the first ends unknown, the second tells."""
     with pytest.raises(StoreUnavailable):
         await call()
     return await call()

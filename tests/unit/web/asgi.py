@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Answered(Struct, frozen=True):
-    """What came back."""
+    """The answer that came back."""
 
     code: int
     body: bytes

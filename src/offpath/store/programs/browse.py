@@ -113,7 +113,7 @@ def _conditions(d: Dialect, where: JobFilter) -> dict[str, Any]:
 
 
 def _briefs(d: Dialect, ids: Sequence[str]) -> Steps[tuple[JobBrief, ...]]:
-    """What lists show of these jobs, in this order; those that went meanwhile are left out."""
+    """The rows of these jobs in lists, in this order; those that went meanwhile are left out."""
     if not ids:
         return ()
     rows = yield from one(d.sql["briefs"](ids=d.ids(ids)))

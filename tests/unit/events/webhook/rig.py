@@ -45,7 +45,7 @@ class Receivers:
         """Nothing is open."""
 
     def bodies(self, endpoint: str) -> list[bytes]:
-        """What was posted to one of them."""
+        """The posts to one of them."""
         return [post.body for post in self.posts if post.endpoint.name == endpoint]
 
 
@@ -108,7 +108,7 @@ class Rig:
             pass
 
     async def deliveries(self, endpoint: str) -> list[MessageRecord]:
-        """What there is for an endpoint, oldest first."""
+        """The messages for an endpoint, oldest first."""
         where = MessageFilter(box=Box.OUT, streams=(stream_of(endpoint),))
         page = await self.store.find_messages(where, limit=10_000, newest=False)
         return list(page.items)

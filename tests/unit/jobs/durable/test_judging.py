@@ -1,4 +1,4 @@
-"""What becomes of a handler's own words about later: cool-downs, and groups of exceptions."""
+"""The fate of a handler's own words about later: cool-downs, and groups of exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which jobs a worker takes: orders within a queue, room per queue, fair shares between queues."""
+"""The jobs that a worker takes: orders within a queue, room per queue, shares between queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queues a worker serves, how much of each it runs, and in which order: the settings."""
+"""The queues that a worker serves, how much of each it runs, and in which order: the settings."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Rig:
             await self.run()
 
     async def rows(self) -> list[Occurrence]:
-        """What became of all occurrences so far."""
+        """The fate of all occurrences so far."""
         names = [one.schedule.name for one in await self.schedules.list()]
         return [row for name in names for row in await self.store.occurrences(name)]
 

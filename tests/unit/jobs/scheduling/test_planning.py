@@ -1,4 +1,4 @@
-"""Which occurrences of a due schedule become jobs, and which are passed over."""
+"""The occurrences of a due schedule that become jobs, and those that are passed over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a schedule comes, above all where the clocks change."""
+"""The times of a schedule, above all where the clocks change."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _field(text: str, size: int) -> set[int]:
 
 @lru_cache(maxsize=1)
 def readings(zone: str, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
-    """What a clock in the zone shows at each minute."""
+    """The time that a clock in the zone shows at each minute."""
     place = ZoneInfo(zone)
     moments = (start + count * MINUTE for count in range(int((end - start) / MINUTE) + 1))
     return [(at, at.astimezone(place).replace(tzinfo=None)) for at in moments]

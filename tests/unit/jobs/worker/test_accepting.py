@@ -224,7 +224,7 @@ async def test_declined_jobs_are_passed_over_for_a_while(rig: Rig) -> None:
 
 
 async def test_a_declined_job_that_comes_again_holds_up_no_other(rig: Rig) -> None:
-    """As by a lease that was on its way: the others are offered again in their time."""
+    """A lease that was on its way brings it: the others are offered again in their time."""
 
     async def one() -> None: ...
 

@@ -1,4 +1,4 @@
-"""What is taken, when, and in which order."""
+"""The jobs that are taken, when, and in which order."""
 
 from __future__ import annotations
 

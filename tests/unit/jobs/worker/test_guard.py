@@ -125,7 +125,7 @@ async def test_what_cannot_be_renewed_is_tried_again_and_told_once(
 
 
 async def test_a_process_that_stood_still_renews_first_and_condemns_nobody_before() -> None:
-    """As after a call that kept the interpreter's lock: every lease in this process is as old."""
+    """A call has kept the interpreter's lock: every lease in this process is as old."""
     rig = Rigged()
     rig.look()
     await asyncio.sleep(0)

@@ -17,7 +17,7 @@ from tests.unit.edge_cases.bench import Bench
 
 GATE: Any = offpath.gate
 AT_LEAST: Any = offpath.at_least
-"""As callers without a type checker see them."""
+"""The values as callers without a type checker see them."""
 
 
 @pytest.fixture

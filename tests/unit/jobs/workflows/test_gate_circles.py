@@ -12,7 +12,7 @@ from offpath.errors import GateError, PlanError
 from tests.unit.edge_cases.bench import Bench
 
 GATE: Any = offpath.gate
-"""As callers without a type checker see it."""
+"""The value as callers without a type checker see it."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What memory refuses to file, as databases do; and that its reads cost what is asked for."""
+"""Rows that memory refuses to file, as databases do; and that its reads cost what is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is particular to messages in memory: hints, indexes, and leases that walk over nothing."""
+"""Messages in memory: hints, indexes, and leases that walk over nothing."""
 
 from __future__ import annotations
 

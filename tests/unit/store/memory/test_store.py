@@ -1,4 +1,4 @@
-"""What is particular to the memory backend; tests/conformance has what all share."""
+"""The memory backend's own parts; tests/conformance has what all share."""
 
 from __future__ import annotations
 

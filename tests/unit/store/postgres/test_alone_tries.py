@@ -1,4 +1,4 @@
-"""When the quick way to end jobs is tried."""
+"""The batches for which the quick way to end jobs is tried."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ async def test_a_key_that_is_made_while_others_are_admitted_waits_for_the_next_p
 async def test_removing_a_schedule_that_is_not_there_leaves_a_history_of_its_name(
     opened: Opened, ask: Ask
 ) -> None:
-    """As of one that is added, and fires, in the same moment."""
+    """The row of one that is added, and fires, in the same moment."""
     store = await opened()
     ask(
         "insert into offpath.occurrence (schedule, at, made_at, outcome)"

@@ -184,7 +184,7 @@ async def test_a_call_that_is_lost_twice_is_an_error(
 async def test_a_call_that_nobody_answers_is_given_up_in_its_own_time(
     url: str, opened: Opened
 ) -> None:
-    """As on a network that swallows what is sent: no cancel and no goodbye gets through either."""
+    """A network that swallows what is sent: no cancel and no goodbye gets through either."""
     store = await opened(call_timeout=0.2, pool_size=2)
     with psycopg.connect(url) as holder:
         holder.execute("lock table offpath.job in access exclusive mode")

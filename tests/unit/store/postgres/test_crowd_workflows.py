@@ -178,7 +178,7 @@ async def test_a_group_goes_with_its_last_job(opened: Opened, ask: Ask) -> None:
 
 
 async def test_waiting_at_a_gate_costs_no_row_and_no_statement(opened: Opened, ask: Ask) -> None:
-    """What a pass over the waits sends does not grow with them, and it writes nothing."""
+    """The statements of a pass over the waits do not grow with them, and it writes nothing."""
     store = await opened()
     watched = [new_job(delay=3600) for _ in range(50)]
     gates = [NewGate(id=fresh_id(), on=(job.id,), need=1) for job in watched]

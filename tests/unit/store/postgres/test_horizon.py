@@ -1,4 +1,4 @@
-"""What is settled of the log, as a look after another tells it."""
+"""The settled part of the log, as a look after another tells it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ _LATER = """
     alter table offpath.job add column headers text;
     alter table offpath.failure add column module text
 """
-"""What later steps bring, and statements of today name."""
+"""Tables that later steps bring, and statements of today name."""
 
 
 def rows(url: str, statement: str) -> set[tuple[Any, ...]]:

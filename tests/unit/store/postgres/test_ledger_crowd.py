@@ -128,7 +128,7 @@ async def test_a_new_posting_under_a_known_id_holds_back_nobody_for_long(opened:
 async def test_postings_are_numbered_in_the_order_of_their_commits(
     opened: Opened, ask: Ask, url: str
 ) -> None:
-    """Who has been given a number commits before anybody else is given one."""
+    """A writer that has been given a number commits before anybody else is given one."""
     store = await opened()
     async with await psycopg.AsyncConnection.connect(url) as slow:
         await store.commit_within(slow, Effects(operations=(plain(5, "slow:spendable"),)))

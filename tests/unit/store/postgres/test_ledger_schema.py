@@ -1,4 +1,4 @@
-"""What only Postgres is asked: writes that its statement-wise checks see, and their order."""
+"""Questions to Postgres alone: writes that its statement-wise checks see, and their order."""
 
 from __future__ import annotations
 

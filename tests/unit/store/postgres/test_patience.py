@@ -1,4 +1,4 @@
-"""Who waits for whom: schema steps for readers, callers for nobody, a worker for its store."""
+"""Waits: schema steps for readers, callers for nobody, a worker for its store."""
 
 from __future__ import annotations
 

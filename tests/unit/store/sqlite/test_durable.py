@@ -1,4 +1,4 @@
-"""What is acknowledged is on the disk: the commits that matter wait for it."""
+"""An acknowledged commit is on the disk: the commits that matter wait for it."""
 
 from __future__ import annotations
 

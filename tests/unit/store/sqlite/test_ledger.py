@@ -1,4 +1,4 @@
-"""What only SQLite has of a ledger: plans, costs, the file that is opened again, its findings."""
+"""SQLite's own part of a ledger: plans, costs, the file that is opened again, its findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SQLite file refuses of a ledger, whoever writes and whatever that connection has set."""
+"""Rows of a ledger that a SQLite file refuses, whoever writes and whatever is set."""
 
 from __future__ import annotations
 

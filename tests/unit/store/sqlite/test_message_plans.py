@@ -71,7 +71,7 @@ def plan(connection: sqlite3.Connection, name: str) -> Iterator[str]:
 
 
 def steps(connection: sqlite3.Connection, name: str, **values: object) -> tuple[int, int]:
-    """How many rows a statement gave, and for how many tens of steps."""
+    """The number of rows that a statement gave, and of tens of steps."""
     count = 0
 
     def step() -> int:

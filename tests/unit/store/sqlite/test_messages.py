@@ -1,4 +1,4 @@
-"""What the file itself sees to: the mark of who leads a key, ids, constraints, undone jobs."""
+"""The file's own rules: the mark of who leads a key, ids, constraints, undone jobs."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ async def test_the_file_refuses_what_must_not_be(
 
 
 async def listened(store: SqliteStore) -> tuple[list[Hint], Callable[[], None]]:
-    """What a listener hears from now on, once it was told that what came before is not known."""
+    """The hints of a listener from now on, once it was told that what came before is not known."""
     hints: list[Hint] = []
     begun = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""What a file must be, and which errors leave the package."""
+"""The demands on a file, and which errors leave the package."""
 
 from __future__ import annotations
 

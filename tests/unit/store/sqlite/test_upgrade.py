@@ -23,7 +23,7 @@ OLD_INSERT = """
     )
     values (:id, 'mail.send', 'default', 'ready', 0, 1, 1, :id, 'f', '{}', '{}')
 """
-"""What a worker of the version before writes."""
+"""The writes of a worker of the version before."""
 OLD_WORKER = """
     insert into offpath_worker (id, info, started_at, seen_at, expires_at, presence)
     values (

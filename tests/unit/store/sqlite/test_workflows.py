@@ -1,4 +1,4 @@
-"""What only SQLite has of workflows: plans, the file of the version before, wide fan-outs."""
+"""SQLite's own part of workflows: plans, the file of the version before, wide fan-outs."""
 
 from __future__ import annotations
 

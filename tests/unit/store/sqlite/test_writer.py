@@ -114,7 +114,7 @@ async def test_a_failed_commit_is_told_to_all_and_leaves_nothing(store: SqliteSt
 async def test_a_failed_commit_gets_a_new_connection(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an fsync has lost is lost: the same handle would report it as clean the next time."""
+    """A page that an fsync has lost stays lost: the same handle would report it as clean."""
     await add(store)
     opened: list[Session] = []
     writer = store._writer

@@ -74,7 +74,7 @@ class Rig(Economy):
         self.clock = clock = clock or ManualClock()
         self.store = FlakyStore(store or MemoryStore(clock))
         self.errors: list[tuple[str, str]] = []
-        """What ``on_error`` was told of."""
+        """The errors that ``on_error`` was given."""
         self.provider = FakeProvider()
         self.directory = FakeDirectory()
         self.feed = FakeFeed()

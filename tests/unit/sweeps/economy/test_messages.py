@@ -29,7 +29,7 @@ DOWN = ConnectionError("down")
 
 
 class Outside:
-    """Where events go; it fails for those whose topic it is told."""
+    """The receiver of events; it fails for those whose topic it is told."""
 
     def __init__(self) -> None:
         self.got: list[str] = []

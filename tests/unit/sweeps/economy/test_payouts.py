@@ -277,7 +277,7 @@ async def test_an_altered_row_moves_nothing_and_is_told_each_time(rig: Rig) -> N
 async def test_a_payout_that_was_put_back_from_its_end_moves_nothing(
     rig: Rig, put_back: str, paid: bool
 ) -> None:
-    """What others have reserved could be taken: but its end is a posting, and there is one."""
+    """A reserved sum could be taken: but its end is a posting, and there is one."""
     payout = await rig.taken_payout("10.00")
     if paid:
         await rig.settle(payout)

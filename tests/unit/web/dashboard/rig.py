@@ -15,7 +15,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 class Answer:
-    """What came back."""
+    """The answer that came back."""
 
     def __init__(self, start: Mapping[str, Any], body: bytes) -> None:
         self.code: int = start["status"]

@@ -39,7 +39,7 @@ async def submit(site: Site, path: str = "/act", **fields: Any) -> Answer:
 
 
 async def kept(app: offpath.App) -> list[tuple[str, str, str, ActionState, int]]:
-    """Who did what."""
+    """The acts, by person."""
     found = await app.store().actions(ActionFilter())
     return [(one.actor, one.via, one.verb, one.state, one.changed) for one in found]
 
