@@ -10,6 +10,17 @@ from tests.architecture.page import ROOT
 
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
 CONCEPTS = (ROOT / "docs" / "concepts.md").read_text("utf-8")
+SECOND_WORDS = {
+    r"dead[- ]letter queues?|DLQ": "dead letters",
+    r"cron ?jobs?": "schedule",
+    r"job types?|job classes": "task",
+    r"task runs?|executions?": "attempt",
+    r"consumers?": "worker, relay or router",
+    r"producers?": "whoever enqueues or publishes",
+    r"visibility timeouts?": "lease",
+    r"tombstones?": "ended job",
+}
+"""Words of other libraries for what has a word here, and that word."""
 SHARED, STATES, FIRST = "Words that two areas share", "The states of a job", "Twelve words"
 TWO_SENSES = re.compile(r"(?:^|[.;:] )of (?:an? |the )?[a-z]+(?: [a-z]+)?: ", re.IGNORECASE)
 """A row that says the meaning anew for another thing: `of jobs: …; of routers: …`."""
@@ -83,3 +94,34 @@ def test_words_in_italics_are_in_the_glossary() -> None:
     }
     forms = {"held", "fires", "redriven", "resolved", "discard", "debit", "timeout", "streams"}
     assert sorted(named - plain - own - forms) == []
+
+
+def second_words(text: str) -> list[str]:
+    """Words of other libraries in a text, for what has a word here. Code is passed over."""
+    plain = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    plain = re.sub(r"`[^`\n]*`", "", plain)
+    found = (re.search(rf"\b(?:{words})\b", plain, re.IGNORECASE) for words in SECOND_WORDS)
+    return [match[0] for match in found if match is not None]
+
+
+def test_what_people_read_first_has_one_word_for_one_thing() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/guides/*.md")]
+    quoting = {"cases.md", "comparison.md", "edge-cases.md", "seeds.md"}
+    found = {
+        page.name: words
+        for page in pages
+        if page.name not in quoting and (words := second_words(page.read_text("utf-8")))
+    }
+    assert found == {"settlement-runs.md": ["CronJob"]}, "Kubernetes' own word"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It goes to the dead-letter queue.", ["dead-letter queue"]),
+        ("A consumer takes it; `consumer=` is code.", ["consumer"]),
+        ("A worker takes it. ```visibility timeout```", []),
+    ],
+)
+def test_a_second_word_is_seen(text: str, found: list[str]) -> None:
+    assert second_words(text) == found

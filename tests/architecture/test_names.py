@@ -23,6 +23,22 @@ SHARED = {
 }
 """Class names that several classes have, each with the reason."""
 
+ONE_DATABASE = {
+    "connection": "SQLite's settings of a connection",
+    "door": "the SQL function that enqueues: SQLite has no functions",
+    "roles": "roles and rights of a server",
+    "session": "transactions and settings of a server's session",
+    "unseen": "transactions that do not see each other: SQLite has one writer",
+}
+"""Files of statements that one database has alone, each with the reason."""
+
+LIFE = {
+    "log": "each database says for itself how far the log is settled",
+    "presence": "each database sees deaths in its own way",
+    "schema": "each database is migrated in its own way",
+}
+"""Nouns of statements that no program speaks, each with the reason."""
+
 NOUNS = {"finding", "funding", "keyring", "posting", "standing", "testing"}
 """Words that end like a gerund and name a thing here."""
 
@@ -42,6 +58,18 @@ def test_one_class_name_means_one_thing() -> None:
 def test_modules_are_named_by_nouns() -> None:
     found = gerunds([source.name for source in sources.package()])
     assert found == []
+
+
+def _stems(folder: str, kind: str) -> set[str]:
+    return {path.stem for path in (sources.PACKAGE / "store" / folder).glob(f"*.{kind}")}
+
+
+def test_a_noun_of_the_store_has_the_same_files_in_both_databases() -> None:
+    postgres, sqlite = (_stems(database, "sql") for database in ("postgres", "sqlite"))
+    assert postgres ^ sqlite == set(ONE_DATABASE)
+    shared = _stems("programs", "py")
+    own = _stems("postgres", "py") & _stems("sqlite", "py")
+    assert (postgres & sqlite) - shared - own == set(LIFE)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class MessagesView:
         **where: Unpack[MessageWhere],
     ) -> MessagePage:
         """One page, by the order of writing. ``after`` is the ``next`` of the page before."""
-        checks.integer(limit, "limit", least=1, most=10_000)
+        checks.integer(limit, "limit", least=1, most=checks.MOST_LISTED)
         store = await self._store()
         return await store.find_messages(
             message_filter(where), limit=limit, after=after, newest=newest

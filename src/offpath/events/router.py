@@ -404,7 +404,7 @@ class Router:
         store = await self._declared()
         record = await self.record()
         return await LetterRedrive(store, self._courier, self._host.new_id, self._host.clock)(
-            record, ids, limit=checks.integer(limit, "limit", least=1, most=10_000)
+            record, ids, limit=checks.integer(limit, "limit", least=1, most=checks.MOST_LISTED)
         )
 
     async def redo(

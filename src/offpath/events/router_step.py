@@ -65,7 +65,7 @@ class RouterStep(Struct, frozen=True):
 
 
 class Travel(Struct, frozen=True):
-    """The company of an event: the headers that pass on, and extensions around it."""
+    """The headers that go along with an event, and the extensions around it."""
 
     extended: Callable[[], Any] = lambda: None
     """The app's extensions, once it is open."""

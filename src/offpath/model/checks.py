@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from offpath.errors import InvalidArgument
 
+MOST_LISTED = 10_000
+"""Rows of one list, whatever was asked for: a longer one would be held in memory whole."""
 MAX_NAME = 200
 """Longest task, queue or tag, in characters."""
 MAX_KEY = 500

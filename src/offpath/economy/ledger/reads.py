@@ -29,8 +29,6 @@ from offpath.store.ledger import LedgerReads
 
 Wallet = Literal["spendable", "earned", "promo"]
 PAGE = 100
-MOST = 10_000
-"""The longest page that is read at once."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -270,7 +268,7 @@ class EconomyReading:
 
 
 def _page(limit: int) -> int:
-    return checks.integer(limit, "limit", least=1, most=MOST)
+    return checks.integer(limit, "limit", least=1, most=checks.MOST_LISTED)
 
 
 def _states(kind: str, states: str | Sequence[str]) -> tuple[str, ...]:

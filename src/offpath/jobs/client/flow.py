@@ -13,7 +13,6 @@ from offpath.model.limit import LimitRecord, QueueRecord
 from offpath.model.limit_options import limit_key
 from offpath.runtime import log
 
-MOST = 10_000
 _SHOWN = 10
 """Names of queues in one line."""
 _log = log.logger("jobs")
@@ -117,7 +116,7 @@ class LimitKeys:
 
     async def list(self, *, limit: int = 1000, after: str | None = None) -> _LimitRecords:
         """Known keys by name; ``after`` is the last key of the page before."""
-        checks.integer(limit, "limit", least=1, most=MOST)
+        checks.integer(limit, "limit", least=1, most=checks.MOST_LISTED)
         return await (await self._opened()).limits(limit=limit, after=after)
 
     async def get(self, key: str, /) -> LimitRecord:

@@ -14,9 +14,6 @@ from offpath.runtime.ids import parse_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_LIMIT = 10_000
-"""Largest page."""
-
 
 class HasName(Protocol):
     """A task, where its name would do."""
@@ -64,7 +61,7 @@ def filter_of(where: Where) -> JobFilter:
 
 def page_limit(limit: int) -> int:
     """A page's size, checked."""
-    return checks.integer(limit, "limit", least=1, most=MAX_LIMIT)
+    return checks.integer(limit, "limit", least=1, most=checks.MOST_LISTED)
 
 
 def position(after: str | None) -> str | None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from offpath.runtime.clock import Clock
     from offpath.runtime.loop import Report
 
-MOST = 10_000
 _Records = list[ScheduleRecord]  # inside of the class, `list` is the verb
 _Times = list[datetime]
 _Occurrences = list[Occurrence]
@@ -154,7 +153,7 @@ class Schedules:
 
         Raises ``ScheduleNotFound``, and ``InvalidArgument`` when its times cannot be computed here.
         """
-        checks.integer(count, "count", least=1, most=MOST)
+        checks.integer(count, "count", least=1, most=checks.MOST_LISTED)
         store = await self._opened()
         record = await self._record(store, name)
         times = self._times(record.schedule)
@@ -172,7 +171,7 @@ class Schedules:
 
         ``before`` is the ``at`` of the last one of the page before.
         """
-        checks.integer(limit, "limit", least=1, most=MOST)
+        checks.integer(limit, "limit", least=1, most=checks.MOST_LISTED)
         until = None if before is None else checks.aware(before, "before")
         store = await self._opened()
         await self._record(store, name)

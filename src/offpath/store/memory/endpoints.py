@@ -6,11 +6,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from offpath.model.checks import MOST_LISTED
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.store.memory.instants import later
 from offpath.store.memory.tables import Tables
 
-_LISTED = 10_000
 _ENABLED = EndpointState.ENABLED
 
 
@@ -33,7 +33,7 @@ def put(tables: Tables, now: datetime, endpoint: Endpoint) -> bool:
 
 def listed(tables: Tables) -> list[Endpoint]:
     """Every endpoint, by name."""
-    return sorted(tables.endpoints.values(), key=lambda each: each.name)[:_LISTED]
+    return sorted(tables.endpoints.values(), key=lambda each: each.name)[:MOST_LISTED]
 
 
 def switch(tables: Tables, name: str, state: EndpointState, reason: str | None) -> bool:

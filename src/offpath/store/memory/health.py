@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from offpath.model.checks import MOST_LISTED
 from offpath.model.deaths import Deaths, Whose
 from offpath.model.declaration import KEEP, LIVE, Declaration
 from offpath.model.finding import FindingRecord
@@ -109,9 +110,6 @@ class MemoryFindings(MemoryPart):
         return known
 
 
-_MOST_DECLARED: Final = 10_000
-
-
 class MemoryDeclarations(MemoryPart):
     """A :class:`~offpath.store.health.DeclarationStore`. No method waits."""
 
@@ -135,7 +133,7 @@ class MemoryDeclarations(MemoryPart):
         """The recent declarations, by name, the newest first."""
         live = self._live(kind)
         live.sort(key=lambda row: (row.first_seen, row.fingerprint), reverse=True)
-        return sorted(live, key=lambda row: row.name)[:_MOST_DECLARED]
+        return sorted(live, key=lambda row: row.name)[:MOST_LISTED]
 
     def _live(self, kind: str) -> list[Declaration]:
         since = self._clock.now() - timedelta(seconds=LIVE)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from offpath.model.checks import MOST_LISTED
 from offpath.model.effects import Effects
 from offpath.model.job import NewJob
 from offpath.model.schedule import (
@@ -21,8 +22,6 @@ from offpath.store.memory import effects as doors
 from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.tables import Tables
 
-_LISTED = 10_000
-
 
 class MemorySchedules(MemoryPart):
     """The part of the memory store that keeps schedules. No method waits."""
@@ -35,7 +34,7 @@ class MemorySchedules(MemoryPart):
         """The schedules of these names, or all, by name."""
         known = self._tables.schedules
         chosen = sorted(known.keys() & set(names)) if names else sorted(known)
-        return [_seen(self._tables, known[name]) for name in chosen[:_LISTED]]
+        return [_seen(self._tables, known[name]) for name in chosen[:MOST_LISTED]]
 
     async def due_schedules(self, *, limit: int) -> tuple[list[ScheduleRecord], float | None]:
         """The schedules that are due, and seconds until the next one."""

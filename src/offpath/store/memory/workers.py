@@ -8,13 +8,13 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from offpath.model.checks import MOST_LISTED
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
 from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.records import leased
 from offpath.store.memory.tables import ClaimRow, Tables
 
-_LISTED = 10_000
 _MOST_HELD = 1_000
 _REMEMBERED = timedelta(hours=1)
 
@@ -113,7 +113,7 @@ def workers(tables: Tables, now: datetime) -> list[WorkerRecord]:
             late=each.expires_at <= now,
             running=len(tables.held.get(each.info.id, ())),
         )
-        for each in records[:_LISTED]
+        for each in records[:MOST_LISTED]
     ]
 
 

@@ -31,8 +31,6 @@ from offpath.store.programs.instants import micros
 from offpath.store.programs.ledger_reads import summed
 from offpath.store.sql import Catalogue, Query
 
-# A bound of memory, and no more: an account that is forgotten is asked for once again.
-
 
 class Read(Struct, frozen=True):
     """The answer of ``read_ledger``."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from offpath.model.checks import MOST_LISTED
 from offpath.model.headers import readable_headers
 from offpath.model.route import LogEvent, LogPage
 from offpath.store.programs.answers import EventRow
@@ -25,13 +26,10 @@ from offpath.store.programs.instants import instant
 from offpath.store.refusals import no_cursor
 from offpath.store.unreadable import Shape, mark
 
-_MOST: Final = 10_000
-"""Rows on a page: a larger one would be held in memory whole."""
-
 
 def page(limit: int) -> int:
     """A limit as a statement takes it."""
-    return min(max(limit, 0), _MOST)
+    return min(max(limit, 0), MOST_LISTED)
 
 
 def found(d: Dialect, ids: Sequence[str]) -> Steps[list[LogEvent]]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from offpath.model.checks import MOST_LISTED
 from offpath.model.job import Failure
 from offpath.model.message import (
     Box,
@@ -27,8 +28,6 @@ from offpath.store.unreadable import Shape, mark
 
 _failure: Final = msgspec.json.Decoder(Failure).decode
 _BOXES: Final = frozenset(Box)
-_MOST: Final = 10_000
-"""Messages on a page: a larger one would be held in memory whole."""
 
 
 def find(
@@ -43,7 +42,7 @@ def find(
     position = _position(after)
     if limit <= 0:
         return MessagePage(items=())
-    size = min(limit, _MOST)
+    size = min(limit, MOST_LISTED)
     rows = yield from one(_find(d, where, size + 1, position, newest=newest))
     items = tuple(_RECORDS.all(rows[:size]))
     return MessagePage(items=items, next=str(items[-1].position) if len(rows) > size else None)

@@ -34,8 +34,6 @@ _LAST: Final = 2**63 - 1
 _failure: Final = msgspec.json.Decoder(Failure).decode
 _STATES: Final = {state.value: state for state in MessageState}
 _PENDING: Final = MessageState.PENDING.value
-_DONE: Final = 3
-"""Columns of a settlement of what is done; the others have more."""
 
 
 # -- lease -----------------------------------------------------------------------------------------
@@ -152,13 +150,12 @@ def _refused(settlement: MessageSettlement, error: Exception) -> MessageSettled:
 def _settle(
     session: Session, now: int, settlements: list[MessageSettlement]
 ) -> list[MessageSettled]:
-    done: list[tuple[Any, ...]] = []
-    others: list[tuple[Any, ...]] = []
+    ends: dict[str, list[tuple[Any, ...]]] = {"done_messages": [], "settle_messages": []}
     for one in settlements:
-        row = _columns(one, now)
-        (done if len(row) == _DONE else others).append(row)
+        name, row = _end(one, now)
+        ends[name].append(row)
     found: list[Row] = []
-    for name, rows in (("done_messages", done), ("settle_messages", others)):
+    for name, rows in ends.items():
         if rows:
             found += session.run(SQL[name](batch=batch(rows), now=now))
     applied = {message: state for message, state, _ in found}
@@ -211,24 +208,26 @@ def _answer(
     )
 
 
-def _columns(settlement: MessageSettlement, now: int) -> tuple[Any, ...]:
-    """Id, holder, and when to forget a message that is done.
+def _end(settlement: MessageSettlement, now: int) -> tuple[str, tuple[Any, ...]]:
+    """The statement that writes an end, and its row: id, holder, when to forget the message.
 
-    Of others also state, whether it is due at another time, which, reason, failure.
+    Of one that is not done also state, whether it is due at another time, which, reason, failure.
     """
     head = (settlement.message.id, settlement.message.holder)
     expires = None if settlement.keep is None else later(now, settlement.keep)
     match settlement.outcome:
         case Succeeded():
-            return (*head, expires)
+            return "done_messages", (*head, expires)
         case Retry(delay=delay, failure=failure):
             text = failure_text(failure, now)
-            return (*head, None, _PENDING, "due", later(now, delay), None, text)
+            row = (*head, None, _PENDING, "due", later(now, delay), None, text)
+            return "settle_messages", row
         case Dead(reason=reason, failure=failure):
             text = failure_text(failure, now)
-            return (*head, expires, "dead", None, None, reason.value, text)
+            dead = (*head, expires, "dead", None, None, reason.value, text)
+            return "settle_messages", dead
         case Released():
-            return (*head, None, _PENDING, "free", None, None, None)
+            return "settle_messages", (*head, None, _PENDING, "free", None, None, None)
         case other:
             assert_never(other)
 
