@@ -25,6 +25,8 @@ PRINTED = {
         "another amount for the same order is refused",
         "A-1 charged 500",
     ],
+    "05_groups.py": ["words: 6"],
+    "06_limits.py": ["crawled: 6 at once: {'a.example': 1, 'b.example': 1}"],
     "07_blocking_client.py": ["result: HELLO", "succeeded: 1"],
     "08_dead_letters.py": ["dead: aborted", "P-1 delivered"],
     "09_sweep.py": [
