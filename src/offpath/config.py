@@ -390,7 +390,7 @@ def _project_file(directory: Path) -> Path | None:
 
 
 def _distrust(path: Path) -> str | None:
-    """Why a project file is not obeyed; None when it is.
+    """The reason why a project file is not obeyed; None when it is.
 
     It names code to import and where jobs and webhooks go, so only who runs this process, or the
     machine's administrator, may have written it.

@@ -14,7 +14,7 @@ from tests.architecture import sources
 
 CLAUSES = frozenset(
     {
-        *("what", "whether", "who", "whom", "whose", "how", "when", "where", "which"),
+        *("what", "whether", "who", "whom", "whose", "how", "when", "where", "which", "why"),
         *("those", "that", "these", "as"),
     }
 )
@@ -40,6 +40,7 @@ BANNED = {
     "in vain": (r"\bin vain\b", "say what did not happen"),
     "such that": (r"\bsuch that\b", "so that"),
     ", else": (r"[;,]\s+else\b(?! by\b)", "otherwise, or"),
+    "would else": (r"\b(?:would|could|might|which|it|they) else\b", "otherwise"),
     "he, his, him": (r"\b(?:he|his|him|He|His)\b", "they, their, its"),
 }
 """Phrases that a reader stumbles over, each with its pattern and the plain way."""
@@ -134,6 +135,7 @@ def test_no_banned_phrase_is_in_the_pages() -> None:
         ("The loop is told of it, and it is gone by now.", ["told of", "by now"]),
         ("Its own way, else the default; `a, else b` is code.", [", else"]),
         ("A user and his account.", ["he, his, him"]),
+        ("It would else wait, which else is late.", ["would else"]),
         ("Somebody looked in vain, such that it waits.", ["in vain", "such that"]),
     ],
 )

@@ -159,7 +159,7 @@ class Mover:
         return self._turn(again=True if leased.more or self._suspect else leased.due_in)
 
     async def wait_for_room(self, seconds: float) -> None:
-        """Until something that is in hand ends, for at most ``seconds``."""
+        """Wait until something that is in hand ends, for at most ``seconds``."""
         if self._in_hand:
             self._changed.clear()
             await self._clock.wait(self._changed, seconds)

@@ -48,7 +48,7 @@ class FleetMember(Struct, frozen=True, kw_only=True):
 
     @property
     def ill(self) -> str | None:
-        """Why its loops do not make progress; None when they do, or nothing is known of them."""
+        """The reason why its loops stand still; None when they do not, or none is known."""
         if self.report is None:
             return None
         # Its first word comes before its loops' first success; what waits is judged for all.
@@ -76,7 +76,7 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is unhealthy, one line each; none when it is not."""
+        """The reason why it is unhealthy, one line each; none when it is not."""
         return (
             *self._of_members(),
             *(one for gauge in self.gauges if (one := gauge.reason)),

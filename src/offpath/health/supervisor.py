@@ -48,7 +48,7 @@ class Supervisor:
         self._turned_at = self._clock.monotonic()
 
     def stall(self) -> str | None:
-        """Why the event loop does not turn, in one line; None when it does."""
+        """The reason why the event loop does not turn, in one line; None when it does."""
         if self._turned_at is None:
             return "the event loop has not been seen yet"
         age = self._clock.monotonic() - self._turned_at

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from offpath.store.protocol import Backlog, Store
 
 LOOK_EVERY = timedelta(minutes=1)
-"""Between two looks for old dead letters, which may be many."""
+"""Seconds between two looks for old dead letters, which may be many."""
 _DEAD = (JobState.DEAD,)
 
 Lags = Callable[[], Awaitable[Sequence[RouterLag]]]

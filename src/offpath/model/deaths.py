@@ -59,7 +59,7 @@ class Dying(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reason(self) -> str | None:
-        """Why that is unhealthy, in one line; None while it is not."""
+        """The reason why that is unhealthy, in one line; None while it is not."""
         many = self.most is not None and self.dead > self.most
         if many or (self.dead >= FEW and _over(self.share, self.most_share)):
             return self.text

@@ -38,7 +38,7 @@ class Endpoint(Quiet, frozen=True, kw_only=True):
     """Headers added to each post, as a JSON object of texts."""
     state: EndpointState = EndpointState.ENABLED
     reason: str | None = None
-    """Why it is paused or disabled."""
+    """The reason why it is paused or disabled."""
     failures: int = 0
     """Posts that failed in a row."""
     failing_since: datetime | None = None

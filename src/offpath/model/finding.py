@@ -22,7 +22,7 @@ class FindingRecord(Struct, frozen=True, kw_only=True):
     accepted_at: datetime | None = None
     """The time when somebody accepted it: it stands, and hinders nothing any more."""
     reason: str | None = None
-    """Why it was accepted."""
+    """The reason why it was accepted."""
 
     @property
     def kind(self) -> str:

@@ -73,7 +73,7 @@ class Streak(Struct, frozen=True):
 
     @property
     def mostly_bad(self) -> str | None:
-        """Why too many of the last turns were bad, in one line; None while they were not."""
+        """The reason why too many turns were bad lately, in one line; None while they were not."""
         turns = len(self.recent)
         if turns < ENOUGH or self.bad <= BAD_SHARE * turns:
             return None
@@ -101,7 +101,7 @@ class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     working_for: float | None = None
     """The time that its present turn has been going on."""
     reason: str | None = None
-    """Why it is not healthy, in one line."""
+    """The reason why it is not healthy, in one line."""
 
     @property
     def healthy(self) -> bool:
@@ -162,7 +162,7 @@ class AgeGauge(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reason(self) -> str | None:
-        """Why it is over, in one line; None while it is not."""
+        """The reason why it is over, in one line; None while it is not."""
         if not self.over:
             return None
         return f"{self.name} has waited for {self.age:.0f} s, more than {self.limit:.0f} s"
@@ -182,7 +182,7 @@ class SettlementReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     consecutive_failures: int = 0
     """Runs since the last clean one in that process."""
     cause: str | None = None
-    """Why it is not clean, in one line without secrets; None when it is."""
+    """The reason why it is not clean, in one line without secrets; None when it is."""
 
     @property
     def warning(self) -> str | None:
@@ -222,7 +222,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is not ready, one line each; none when it is."""
+        """The reason why it is not ready, one line each; none when it is."""
         # Nothing that others share: a letter of last week must not keep the worker out that is to
         # mend it.
         return (*self.problems, *_ill(self.loops))

@@ -54,7 +54,7 @@ class BlockReason(StrEnum):
 
 
 class DeadReason(StrEnum):
-    """Why a job is dead."""
+    """The reason why a job is dead."""
 
     EXHAUSTED = "exhausted"
     """It failed as often as its retry policy allows."""
@@ -196,7 +196,7 @@ class ChangedJob(Struct, frozen=True, kw_only=True):
     parent: str | None = None
     group_done: bool = False
     reason: DeadReason | None = None
-    """Why it is dead, where it died."""
+    """The reason why it is dead, where it died."""
 
 
 class Enqueued(Struct, frozen=True, kw_only=True, gc=False):
@@ -275,9 +275,9 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     limit_key: str | None = None
     fair_key: str | None = None
     wait_target: str | None = None
-    """Of a job that is blocked until a signal comes: to whom it must be sent (else None)."""
+    """The target of the signal that a blocked job waits for; None for any other job."""
     wait_event: str | None = None
-    """Of such a job: the signal's event."""
+    """The event of that signal."""
     headers: str | None = None
     """Encoded: a JSON object of texts; None where it has none."""
     worker: str | None = None
@@ -288,7 +288,7 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     result: str | None = None
     """Encoded result of a succeeded job; None also when the handler returned nothing."""
     reason: str | None = None
-    """Why it is dead, cancelled, snoozed or blocked, in a word."""
+    """The reason why it is dead, cancelled, snoozed or blocked, in a word."""
     progress: str | None = None
     """Encoded :class:`Progress`, as last reported."""
     failures: tuple[Failure, ...] = ()

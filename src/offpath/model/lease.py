@@ -19,7 +19,7 @@ SILENCE = 6
 
 
 def loss_text(losses: int, worker: str, *, ended: bool) -> str:
-    """Why a job is dead whose workers were lost. ``ended``: the last one was seen to end."""
+    """The death of a job whose workers were lost. ``ended``: the last one was seen to end."""
     how = "ended" if ended else "was out of touch: nobody saw it end"
     return f"{losses} workers were lost that held this job; the last, {worker}, {how}"
 

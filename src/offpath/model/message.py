@@ -155,7 +155,7 @@ class MessageRecord(Quiet, frozen=True, kw_only=True, gc=False):
     finished_at: datetime | None = None
     expires_at: datetime | None = None
     reason: str | None = None
-    """Why it is dead: a :class:`~offpath.model.job.DeadReason`."""
+    """The reason why it is dead: a :class:`~offpath.model.job.DeadReason`."""
     failure: Failure | None = None
     """The last attempt that failed."""
     unreadable: str | None = None

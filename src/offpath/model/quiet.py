@@ -37,7 +37,7 @@ class Quiet(Struct, frozen=True):
         return f"{type(self).__name__}({inside})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """The same for rich, which else reads the fields by itself."""
+        """The same for rich, which otherwise reads the fields by itself."""
         return [(name, _Text(_shown(name, value))) for name, value in self._pairs()]
 
     def _pairs(self) -> Iterator[tuple[str, Any]]:

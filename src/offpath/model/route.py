@@ -157,7 +157,7 @@ class Attempt(Quiet, frozen=True, kw_only=True, gc=False):
     number: int = 1
     """1 for the run's own; each redrive of the letter adds one."""
     detail: str | None = None
-    """Why it failed, in a line without secrets."""
+    """The reason why it failed, in a line without secrets."""
     at: datetime | None = None
     """Set by the store."""
 

@@ -46,7 +46,7 @@ _QUEUE_LIMIT = re.compile(r"(.+):\s*(\d{1,9})", re.DOTALL)
 
 
 def refused_queues(queues: Mapping[str, int | None]) -> str | None:
-    """Why a worker cannot serve these; None when it can."""
+    """The reason why a worker cannot serve these; None when it can."""
     if queues.get(OTHERS) is not None:
         return "* stands for all other queues, which have no common limit: give each one its own"
     return None

@@ -77,7 +77,7 @@ class SettlementCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str | None:
-        """Why it is not clean, in one line without secrets; None when it is."""
+        """The reason why it is not clean, in one line without secrets; None when it is."""
         if self.outcome is SettlementOutcome.CLEAN:
             return None
         kinds = ", ".join(sorted({one.error for one in self.failures}))

@@ -67,7 +67,7 @@ class SettlementStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str | None:
-        """Why it is not healthy, in one line without secrets."""
+        """The reason why it is not healthy, in one line without secrets."""
         return None if self.last is None else self.last.cause
 
 

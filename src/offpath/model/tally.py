@@ -42,7 +42,7 @@ class Tally(Struct, frozen=True, kw_only=True):
     counted: dict[str, int] = {}
     """Rows by outcome where a whole set moved at once and nobody knows their ids."""
     reasons: dict[str, str] = {}
-    """Why a row failed, by its id: an error's code or its type, never its text."""
+    """The reason why a row failed, by its id: an error's code or its type, never its text."""
     facts: dict[str, Any] = {}
     """The further facts of the pass, as plain JSON values."""
     postings: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     again: bool | float | None = None
     cause: str | None = None
-    """Why it is degraded or failed, in one line without secrets."""
+    """The reason why it is degraded or failed, in one line without secrets."""
 
 
 class SweepResult(Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class SweepResult(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str | None:
-        """Why it is degraded or failed, in one line without secrets; None when it is neither."""
+        """The reason why it is degraded or failed, in one line without secrets; None otherwise."""
         if self.error is not None:
             return f"the sweep {self.name} failed: {self.error}"
         tally = self.tally

@@ -37,7 +37,7 @@ class QueueStanding(QueueDocument, frozen=True, kw_only=True):
     workers: tuple[str, ...]
     """The ids of some of them."""
     problems: tuple[str, ...]
-    """Why nobody takes its jobs, one line each."""
+    """The reason why nobody takes its jobs, one line each."""
 
 
 class QueueList(Struct, frozen=True, kw_only=True):

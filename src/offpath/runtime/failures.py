@@ -15,7 +15,7 @@ TYPE_LIMIT = 200
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
 FRAME_LIMIT = 40
-"""Innermost frames kept: a recursion error would else bring a thousand."""
+"""Innermost frames kept: a recursion error would otherwise bring a thousand."""
 _ENGINE = ("offpath.jobs.", "offpath.runtime.", "asyncio.", "concurrent.futures.", "threading")
 """Modules between the event loop and a handler."""
 

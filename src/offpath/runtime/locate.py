@@ -37,7 +37,7 @@ def culprit(value: Any, encode: Try, path: str = "$", depth: int = 0) -> tuple[s
 
 
 def reason(error: Exception) -> str:
-    """Why encoding failed, without any of the value."""
+    """The reason why encoding failed, without any of the value."""
     if isinstance(error, UnicodeEncodeError):
         return "text with a lone surrogate cannot be written as UTF-8"
     if isinstance(error, RecursionError):

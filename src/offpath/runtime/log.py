@@ -25,8 +25,8 @@ ROOT = "offpath"
 class LastWord(logging.NullHandler):
     """A handler that keeps quiet, as a library's should, but not about errors that nobody handles.
 
-    A program that never set up logging would else lose the line that tells of a dead job: that goes
-    where the standard library writes what has no handler at all, to standard error.
+    A program that never set up logging would otherwise lose the line that tells of a dead job: that
+    goes where the standard library writes what has no handler at all, to standard error.
     """
 
     def handle(self, record: logging.LogRecord) -> bool:

@@ -34,13 +34,13 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     consecutive_failures: int
     """The number of the last iterations in a row that did; empty ones do not count."""
     mostly_bad: str | None
-    """Why too many of its last turns with rows were bad; None while they were not."""
+    """The reason why too many of its last turns with rows were bad; None while they were not."""
     last_success: datetime | None
     last_failure: datetime | None
     last_error: str | None
     """Type name of the last error; its text may hold secrets."""
     cause: str | None
-    """Why the last turn failed or was degraded, until one went well that had something to do."""
+    """The reason why the last turn failed or was degraded, until one that did something."""
     outcomes: dict[str, int]
     """The number of turns by verdict."""
     success_age: float | None

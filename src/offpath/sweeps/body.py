@@ -67,7 +67,7 @@ class Body:
         return hasattr(self._target, "failed")
 
     def skip(self) -> str | None:
-        """Why there is nothing to do at all here, if there is a reason."""
+        """The reason why there is nothing to do at all here, if there is a reason."""
         ask = getattr(self._target, "skip", None)
         return None if ask is None else ask()
 

@@ -27,7 +27,7 @@ class PayoutBody(Struct, frozen=True, kw_only=True, gc=False, rename="camel", om
     rate_id: str
     provider_ref: str | None = None
     reason: str | None = None
-    """Why it failed."""
+    """The reason why it failed."""
     sending_at: int | None = None
     """The time when it was first given to the provider: from then on it may have been taken."""
     unanswered: int = 0

@@ -1,4 +1,4 @@
-"""Why cash falls short: what the house gave away, what is owed to it, and what nothing explains.
+"""The causes of a shortfall: what the house gave away, is owed, and what nothing explains.
 
 Cash backs the credits that were sold and are still out. Credits that nobody bought are backed by
 nothing: those that sellers earned from promo credits (revenue pays for these, and may be below

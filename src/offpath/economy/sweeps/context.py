@@ -65,7 +65,7 @@ class Pass:
         self.economy = economy
         self.calls = calls
         self.now = now
-        """By which everything is claimed and decided."""
+        """The time by which everything is claimed and decided."""
         self.limit = limit
         self.windows = windows
         self.postings: list[str] = []

@@ -40,7 +40,7 @@ CALLS = 3
 SLACK = 30.0
 LONGEST_REF = 500
 TIMEOUT, FAILED, RETURNED = "payout.timeout", "payout.provider_failed", "payout.provider_returned"
-"""Why payouts are given up that a provider took."""
+"""The reason why payouts are given up that a provider took."""
 
 
 async def payouts(run: Pass) -> PayoutsSummary:

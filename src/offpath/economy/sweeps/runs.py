@@ -23,7 +23,7 @@ class SweepInput(Struct, frozen=True, kw_only=True):
     """The request of one run of the sweeps."""
 
     now: datetime | None = None
-    """By which everything is claimed and decided; None: the store's clock, read once."""
+    """The time by which everything is claimed and decided; None: the store's clock, read once."""
     limit: int | None = None
     """Most rows of each sweep; None: the setting ``worker_batch``."""
     only: str | Iterable[str] | None = None

@@ -47,7 +47,7 @@ class EconomySweepTerms(DrivingTerms, frozen=True, kw_only=True):
     needs: str | None = None
     """The port without which it has nothing to do."""
     absent: str | None = None
-    """Why a worker never has anything to do with it."""
+    """The reason why a worker never has anything to do with it."""
 
 
 class EconomySweep:

@@ -125,7 +125,7 @@ def _why(step: MoveStep, failure: Failure | None, detail: LogErrors) -> str:
 
 
 def _reason(step: MoveStep) -> str | None:
-    """Why it is dead, waits, or was put off."""
+    """The reason why it is dead, waits, or was put off."""
     outcome = None if step.settlement is None else step.settlement.outcome
     match outcome:
         case Dead(reason=reason):

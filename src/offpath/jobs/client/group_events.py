@@ -45,7 +45,7 @@ class Group(Quiet, frozen=True, kw_only=True):
     value: Any = None
     """The sum of what its members gave, as plain data; None when nobody gave any."""
     fault: str | None = None
-    """Why what they gave cannot be read, or could not be folded; then ``value`` is None."""
+    """The reason why their value cannot be read or folded; then ``value`` is None."""
 
     @classmethod
     def of(cls, record: GroupRecord, codecs: GroupCodecs) -> Group:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def untaken(job: JobRecord, store: Store) -> str:
-    """Why no worker takes a queued job, where the fleet says so; nothing where it does not."""
+    """The reason why no worker takes a queued job, where the fleet says so; otherwise nothing."""
     if job.state is not JobState.QUEUED:
         return ""
     queues = {one.name: one for one in await store.queues()}

@@ -90,7 +90,7 @@ class WaitLine(Generic[R]):
         self.word = word
         self.standing = standing
         self.why = why
-        """Why it has not ended, by what others of the fleet say; asked when the wait is over."""
+        """The reason why it has not ended, by what the fleet says; asked when the wait is over."""
         self.read = read
         self.ended = ended
         self.waiting: dict[str, set[asyncio.Future[R | OffpathError]]] = {}

@@ -168,7 +168,7 @@ class JobContext(PlanVerbs):
 
     @property
     def interruption(self) -> Interruption | None:
-        """Why the attempt must end; None while it may go on."""
+        """The reason why the attempt must end; None while it may go on."""
         return self._run.interrupted
 
     # -- asking and writing --------------------------------------------------------------------

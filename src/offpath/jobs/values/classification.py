@@ -127,7 +127,7 @@ FREE = 10
 """Times that a job may be put off, without an attempt that counts, by any time it likes."""
 LEAST = 1.0
 """Seconds that it waits at least from then on: a time in the past (a partner's clock, a mistake)
-would else have it run hundreds of times in a second, at attempt 1, for ever."""
+would otherwise have it run hundreds of times in a second, at attempt 1, for ever."""
 
 
 def snoozed(snooze: Snooze, moment: Moment, *, uncounted: int = 0) -> Snoozed | Dead:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Interruption(StrEnum):
-    """Why the engine, not the handler, ended an attempt."""
+    """The reason why the engine, not the handler, ended an attempt."""
 
     TIMEOUT = "timeout"
     """It ran longer than one attempt may."""
@@ -221,7 +221,7 @@ class Run:
         self.interrupted: Interruption | None = None
         self.runner: asyncio.Task[None] | None = None
         self.fault: Exception | None = None
-        """Why its stored options could not be read."""
+        """The reason why its stored options could not be read."""
         self.given_up = False
         """True if its end was written without waiting for the handler any longer."""
         self.gives: Contribution | None = None

@@ -86,7 +86,7 @@ class Claimer:
         self.wake: Callable[[], None] = silent
         """Makes the next step come soon; set by whoever repeats it."""
         self._doubt_until: float | None = None
-        """Until when a lease that went unanswered may still turn out to have been given."""
+        """The time until which an unanswered lease may still turn out to have been given."""
         self.open = False
         """True if jobs may be taken: this worker is registered and not stopping."""
 
@@ -128,8 +128,8 @@ class Claimer:
 
     async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""
-        # Where no suspects are known of, other jobs come first: an idle worker would else begin
-        # each job a round trip later.
+        # Where no suspects are known of, other jobs come first: an idle worker would begin each job
+        # a round trip later otherwise.
         known = self._quarantine.may_wait
         suspects = await self._claim_suspects(self._within(limit)) if known else 0
         again, taken = None, 0

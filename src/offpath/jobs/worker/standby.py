@@ -50,7 +50,7 @@ class HandlerStandby:
     def come_back(self) -> None:
         """End a wait. After the last one the handler goes on at once, beside what runs by then.
 
-        It would else wait for a job that may itself need what this handler holds.
+        It would otherwise wait for a job that may itself need what this handler holds.
         """
         self._waits -= 1
         if self._waits == 0:

@@ -60,7 +60,7 @@ _QUOTES: Final = "quotes"
 _REQUESTED: Final = "requested"
 _PAYOUT: Final = "payout"
 _LAST: Final[Any] = object()
-"""In place of a key: what was appended last."""
+"""The row that was appended last, in place of a key."""
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     postings: tuple[PostingRecord, ...] = ()
     keys: tuple[KeyRecord, ...] = ()
     lots: dict[str, tuple[Lot, ...]] = {}
-    """By account, newest first."""
+    """Lots by account, newest first."""
     raised: dict[tuple[str, int], int] = {}
     """By account and time: what raised it after that."""
     attempts: dict[tuple[str, int], int] = {}

@@ -51,7 +51,7 @@ class LedgerOp(Struct, frozen=True, kw_only=True):
 
 
 class OperationRefusal(NamedTuple):
-    """Why an operation was declined."""
+    """The reason why an operation was declined."""
 
     reason: str
     fields: dict[str, Any]

@@ -80,19 +80,19 @@ class Ledger:
     def __init__(self) -> None:
         self.accounts: dict[str, AccountRecord] = {}
         self.ids: list[str] = []
-        """Of accounts, sorted."""
+        """The ids of accounts, sorted."""
         self.links: dict[str, list[LinkRecord]] = {}
-        """By account: number n is at n - 1."""
+        """Links by account: number n is at n - 1."""
         self.postings: dict[str, PostingRecord] = {}
         self.order: list[PostingRecord] = []
-        """By their commits."""
+        """Postings by their commits."""
         self.count = 0
         """The number of postings: in a view, of those in ``order``."""
         self.requests: dict[str, Requested] = {}
         """Payouts that were asked for and have no end, by their ids."""
         self.sides: dict[str, dict[str, SideRow]] = {kind: {} for kind in STATES}
         self.owned: dict[tuple[str, str], list[SideRow]] = {}
-        """By kind and owner, in the order in which they were touched."""
+        """Rows by kind and owner, in the order in which they were touched."""
         self.holders: dict[SideKey, str] = {}
         self.due: dict[str, LazyHeap[tuple[int, str]]] = {kind: LazyHeap() for kind in DUE_STATES}
         self.keys: dict[str, KeyRecord] = {}

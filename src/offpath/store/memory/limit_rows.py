@@ -24,7 +24,7 @@ class MemoryLimit(Struct):
     """Admitted jobs that nobody has taken, and since when, the longest first."""
     running: set[str] = set()
     held: dict[str, LazyHeap[Place]] = {}
-    """By queue, in the order in which they will be admitted."""
+    """Held jobs by queue, in the order in which they will be admitted."""
     unended: int = 0
     rate: RateState | None = None
     closed_until: datetime | None = None

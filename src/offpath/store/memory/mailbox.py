@@ -21,7 +21,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.rows: dict[str, MemoryMessage] = {}
-        """By id, in the order of their positions: a row that changes keeps its place."""
+        """Messages by id, in the order of their positions: a row that changes keeps its place."""
         self.lanes = MessageLanes(self.rows)
         self.keys: dict[tuple[str, str], str] = {}  # inbox: source and key -> the message
         self.dead: dict[tuple[Box, str], dict[str, None]] = {}

@@ -94,7 +94,7 @@ class Gates:
             self.decided.append(row)
 
     def deadline_of(self, job: JobRecord) -> datetime | None:
-        """Until when this job waits at its gate, if it does and the gate has a time."""
+        """The time until which this job waits at its gate, if it does and the gate has a time."""
         row = None if job.gate is None else self.rows.get(job.gate)
         return None if row is None else row.deadline
 

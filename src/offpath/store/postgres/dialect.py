@@ -93,7 +93,7 @@ class PostgresDialect:
         return list(values) or None
 
     def told_the_time(self) -> tuple[Query, ...]:
-        """The messages about announced jobs are written by triggers, which else take their own."""
+        """Triggers write the messages about announced jobs, and would otherwise take their own."""
         return () if self.now is None else (self.sql["tell_the_time"](now=self.now),)
 
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:

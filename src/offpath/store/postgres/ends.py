@@ -73,7 +73,7 @@ class AppliedBatch:
 
     @classmethod
     def of(cls, settlements: Sequence[Settlement], rows: Iterable[Row]) -> AppliedBatch:
-        """From the rows of the statement."""
+        """The batch, from the rows of the statement."""
         ended = dict(map(EndedRow.of, rows))
         applied = [
             n

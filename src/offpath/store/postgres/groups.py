@@ -64,7 +64,7 @@ class GroupWork:
     moved: list[MovedRow] = field(default_factory=list)
     """Jobs that gates moved as they were made."""
     operations: dict[int, tuple[LedgerOp, ...]] = field(default_factory=dict)
-    """Of the ledger, by the number of the effects that they belong to: decided after all else."""
+    """Operations, by the number of the effects that they belong to: decided after all else."""
 
     def end(self, group: str, *, failed: bool) -> None:
         """A member that is counted has ended."""

@@ -244,7 +244,7 @@ taken as materialized (
     for update of j skip locked
 ),
 -- Of those that claim one key the first runs. A try for the key's lock waits for nobody: two leases
--- that claim the same keys in another order would else wait for each other.
+-- that claim the same keys in another order would otherwise wait for each other.
 alone as materialized (
     select t.spot
     from (

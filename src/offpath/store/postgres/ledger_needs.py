@@ -62,7 +62,7 @@ class BatchNeeds:
         self._pinned = pinned
         self._timed = any(op.now is not None for op in operations)
         self.wants = batch_wants(operations, 0)
-        """By a clock that says 0: what is locked does not depend on it."""
+        """The needs by a clock that says 0: what is locked does not depend on it."""
 
     @property
     def twice(self) -> bool:
@@ -185,7 +185,7 @@ def loaded(
 
 
 def _longest(lots: Iterable[tuple[str, tuple[Lot, ...]]]) -> dict[str, tuple[Lot, ...]]:
-    """Of an account asked for with two windows, the wider one."""
+    """The lots of each account. Of one asked for with two windows, the wider one."""
     found: dict[str, tuple[Lot, ...]] = {}
     for account, some in lots:
         if len(some) >= len(found.get(account, ())):

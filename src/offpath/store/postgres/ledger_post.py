@@ -147,7 +147,7 @@ class OperationsFailed(Exception):
     def __init__(self, errors: Mapping[int, LedgerError]) -> None:
         super().__init__("operations of the ledger were declined or are faulty")
         self.errors = errors
-        """By the number of the effects that they belong to."""
+        """The errors, by the number of the effects that they belong to."""
 
     @property
     def first(self) -> LedgerError:

@@ -98,7 +98,7 @@ def _outlook(keys: Sequence[str], now: datetime | None, sql: Catalogue) -> Steps
 
 
 def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
-    """Of the picked jobs, those that the rates allow; and what each key's row says from now on."""
+    """The picked jobs that the rates allow; and what each key's row says from now on."""
     by_key: dict[str, list[str]] = {key: [] for key, *_ in rates}
     for key, job, _ in picked:
         if key in by_key:  # else its row was made after those of this pass were held

@@ -149,7 +149,7 @@ def _message(n: int, one: NewMessage) -> _Message:
 
 
 def _rank(one: _Message) -> tuple[str, str, str, int]:
-    """By what tells a repeat: the id in the outbox, source and key in the inbox."""
+    """The rank by what tells a repeat: the id in the outbox, source and key in the inbox."""
     if one.box is Box.IN:
         return one.box, one.stream, one.key or "", one.n
     return one.box, one.id, "", one.n

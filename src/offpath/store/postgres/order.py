@@ -194,7 +194,7 @@ def choose(
     running: Mapping[str, int],
     reach: int,
 ) -> Choice:
-    """In each step the queue that was served least gives its best job."""
+    """The choice of a lease: in each step the queue that was served least gives its best job."""
     counts = dict(running)
     lists = _lists(rows, request.order)
     full = {key for key, each in lists.items() if len(each) >= reach}

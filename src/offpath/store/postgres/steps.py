@@ -40,7 +40,7 @@ def told_the_time(
 ) -> Steps[Rows]:
     """Send a statement that may put jobs back, in a transaction that knows a time that was given.
 
-    The messages about announced jobs are written by the database, which else takes its own.
+    The messages about announced jobs are written by the database, which otherwise takes its own.
     ``first`` go before it.
     """
     told = () if now is None else (sql["tell_the_time"](now=moment(now)),)

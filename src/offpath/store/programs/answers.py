@@ -425,7 +425,7 @@ class OrphanRow(NamedTuple):
     redrives: int
     grouped: int
     crash: str | None
-    """Of which crash it was a suspect."""
+    """The crash of which it was a suspect."""
     alone: int | None
     begun: int
     out_of_touch: int

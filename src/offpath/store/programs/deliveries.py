@@ -28,7 +28,7 @@ def handed(
 
 
 def _in_turn(rows: Iterable[HandedRow], ordered: Collection[str]) -> list[HandedRow]:
-    """By due time; in an ordered stream none is due before those of its key before it."""
+    """The rows by due time; in an ordered stream none is due before those of its key before it."""
     latest: dict[tuple[str, str], int] = {}
     turns: list[tuple[int, int, HandedRow]] = []
     for row in sorted(rows, key=lambda row: row.position):

@@ -149,7 +149,7 @@ def _newest_steps(wanted: Sequence[SideKey]) -> Queries[list[Row]]:
 
 
 def _lots_steps(wanted: Sequence[tuple[str, int]]) -> Queries[dict[str, tuple[Lot, ...]]]:
-    """By account, newest first; wallets from which people spend have an index for it."""
+    """Lots by account, newest first; wallets from which people spend have an index for it."""
     wallets = [one for one in wanted if one[0].endswith(_SPENT)]
     others = [one for one in wanted if not one[0].endswith(_SPENT)]
     found = yield from _asked("ledger_lots_of_wallets", wanted=wallets)

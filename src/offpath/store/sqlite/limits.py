@@ -212,7 +212,7 @@ class _AdmissionPass:
         self._keys = sorted(keys.values(), key=lambda key: (key.turn, key.name))
 
     def _recount(self) -> None:
-        """Of keys without room, the count may be wrong."""
+        """The counts of keys without room may be wrong."""
         full = [each.name for each in self._keys if each.allowed(1) == 0]
         if full:
             running = dict(map(tuple, self._session.run(SQL["running_by_limit"]())))

@@ -55,7 +55,7 @@ class Writing:
 def _answers(
     messages: Iterable[NewMessage], fresh: set[str], known: Iterable[Sequence[Any]]
 ) -> list[Enqueued]:
-    """Of a doubled id or key the first was written, the others are repeats of it."""
+    """The answers. Of a doubled id or key the first was written, the others are repeats of it."""
     left = set(fresh)
     ids = {message for message, _, _ in known}
     accepted = {(stream, key): message for message, stream, key in known}

@@ -162,7 +162,7 @@ def _running(session: Session, keys: set[str]) -> dict[str, int]:
 
 
 class _Choice:
-    """In each step the queue that was served least gives its best job."""
+    """The choice of a lease: in each step the queue that was served least gives its best job."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _Choice:
         self._take(request.limit)
 
     def _sorted(self, candidates: list[_Candidate]) -> dict[str, list[tuple[int, Rank, Any]]]:
-        """By queue, a heap of streams: each the candidates of one key, the best one last."""
+        """Heaps of streams by queue: each the candidates of one key, the best one last."""
         streams: dict[tuple[str, str], list[_Candidate]] = defaultdict(list)
         for each in sorted(candidates, reverse=True):
             streams[each.queue, each.key].append(each)

@@ -65,7 +65,7 @@ class ScheduleShown(ScheduleStanding, frozen=True, kw_only=True):
 
     upcoming: tuple[datetime, ...]
     uncertain: str | None
-    """Why the next ones cannot be told here; None when they can."""
+    """The reason why the next ones cannot be told here; None when they can."""
 
 
 class WorkerList(Struct, frozen=True, kw_only=True):
