@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from offpath.runtime.extension import Extension
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Migration, Store
-    from offpath.store.telemetry.observers import Observer
+    from offpath.store.telemetry.meter import Observer
     from offpath.sweeps.registry import Sweep
 
 S = TypeVar("S")

@@ -20,7 +20,7 @@ from offpath.errors import StoreUnavailable
 from offpath.store.protocol import Store
 from offpath.store.telemetry import effects, jobs, messages
 from offpath.store.telemetry.doubts import doubted_jobs, doubted_messages, known_messages
-from offpath.store.telemetry.observers import Observer, Telemetry
+from offpath.store.telemetry.meter import Observer, Telemetry
 
 if TYPE_CHECKING:
     from offpath.model.message import MessageSettled, MessageSettlement

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from offpath.runtime.extension import Extension
     from offpath.runtime.extensions import Extensions
     from offpath.store.protocol import Backlog, Store
-    from offpath.store.telemetry.observers import Observer
+    from offpath.store.telemetry.meter import Observer
 
 
 T = TypeVar("T")

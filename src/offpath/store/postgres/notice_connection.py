@@ -18,7 +18,7 @@ from psycopg.pq import ExecStatus
 
 from offpath.store.hints import Hint
 from offpath.store.postgres.listener import channel
-from offpath.store.postgres.liveness import readable
+from offpath.store.postgres.outage import readable
 from offpath.store.postgres.resolver import NamedConnection
 
 ANSWERS_IN: Final = 5.0

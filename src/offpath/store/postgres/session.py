@@ -26,8 +26,7 @@ from offpath.store.postgres.faults import (
     stale,
     translated,
 )
-from offpath.store.postgres.liveness import answers, bounded
-from offpath.store.postgres.outage import POOL, Outage, quieten
+from offpath.store.postgres.outage import POOL, Outage, answers, bounded, quieten
 from offpath.store.postgres.resolver import NamedConnection
 from offpath.store.programs.dialect import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query

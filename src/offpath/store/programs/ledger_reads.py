@@ -1,9 +1,9 @@
-"""Reads of a ledger: of its present, or within a snapshot of one moment."""
+"""Reads of a ledger, of its present or within a snapshot of one moment; and the rows of answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,6 @@ from offpath.model.ledger.records import (
 )
 from offpath.store.ledger import Counts
 from offpath.store.programs.dialect import Dialect, Steps, one
-from offpath.store.programs.ledger_answers import AccountRow, LinkRow, PostingRow
 from offpath.store.sql import Query, Row
 
 S = TypeVar("S", bound=Struct)
@@ -297,3 +296,72 @@ def _beyond(prefix: str) -> str | None:
         return None
     following = ord(kept[-1]) + 1
     return kept[:-1] + chr(_BEHIND_HALVES if following == _FIRST_HALF else following)
+
+
+class AccountRow(NamedTuple):
+    """An account, and what its row says of it besides: all that the chart of accounts knows too."""
+
+    id: str
+    balance: int
+    raised: int
+    head: str
+    number: int
+    kind: str
+    currency: str
+    guarded: int
+    side: int | None
+
+
+class LinkRow(NamedTuple):
+    """A link with its posting's metadata. Entries are a JSON list; None: the amount is its one."""
+
+    account: str
+    number: int
+    posting: str
+    amount: int
+    entries: str | None
+    balance: int
+    raised: int
+    prev: str
+    hash: str
+    source: str | None
+    at: int
+    meta: str
+
+
+class PostingRow(NamedTuple):
+    """A posting, with one of its links; its link has no account where there is none."""
+
+    seq: int
+    posted_at: int
+    account: str | None
+    number: int
+    posting: str
+    amount: int
+    entries: str | None
+    balance: int
+    raised: int
+    prev: str
+    hash: str
+    source: str | None
+    at: int
+    meta: str | None
+
+
+class DueSideRow(NamedTuple):
+    """A due row beside the ledger, behind the store's time in milliseconds."""
+
+    now: int
+    kind: str
+    id: str
+    owner: str
+    state: str
+    version: int
+    due_at: int
+    attempts: int
+    amount: int | None
+    anchor: str | None
+    unique_key: str | None
+    created_at: int
+    touched_at: int
+    body: str

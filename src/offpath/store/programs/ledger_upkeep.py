@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from offpath.model.ledger.records import DUE_STATES, Checkpoint, Leaf, SideRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
-from offpath.store.programs.ledger_answers import DueSideRow
+from offpath.store.programs.ledger_reads import DueSideRow
 from offpath.store.refusals import never_due
 from offpath.store.sql import Query
 

@@ -187,3 +187,16 @@ def _woken(job: WokenRow) -> ChangedJob:
         attempt=job.attempt,
         parent=job.parent,
     )
+
+
+def nothing_is_up(
+    d: Dialect,
+    *,
+    limit: int,  # noqa: ARG001 - as the program
+    keep: float | None = None,  # noqa: ARG001 - as the program
+) -> Steps[list[ChangedJob] | None]:
+    """An empty list when there is nothing to give up, to repair or to remove; otherwise None.
+
+    SQLite looks so before it takes the write lock.
+    """
+    return None if (yield from ask(d.sql["anything_over"](now=d.now))) else []

@@ -26,8 +26,7 @@ from offpath.store.refusals import refuse_contributions
 from offpath.store.sql import Row
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.isolation import isolating
-from offpath.store.sqlite.parameters import batch, later
-from offpath.store.sqlite.rows import failure_text
+from offpath.store.sqlite.parameters import batch, failure_text, later
 from offpath.store.sqlite.session import SQL, Session
 
 _LAST: Final = 2**63 - 1

@@ -38,8 +38,7 @@ from offpath.store.sqlite.job_rows import (
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.limits import agreed
 from offpath.store.sqlite.mailbox import Writing
-from offpath.store.sqlite.parameters import batch
-from offpath.store.sqlite.rows import OUTER
+from offpath.store.sqlite.parameters import OUTER, batch
 from offpath.store.sqlite.session import SQL
 
 T = TypeVar("T")

@@ -17,8 +17,7 @@ from offpath.store.programs.gates import decided, state_of
 from offpath.store.programs.waits import given_up
 from offpath.store.refusals import no_gate, nothing_to_watch
 from offpath.store.sql import Row
-from offpath.store.sqlite.parameters import batch, later
-from offpath.store.sqlite.rows import failure_steps
+from offpath.store.sqlite.parameters import batch, failure_steps, later
 from offpath.store.sqlite.session import SQL
 
 End = tuple[str, str]

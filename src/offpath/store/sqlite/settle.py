@@ -30,8 +30,7 @@ from offpath.store.sqlite.groups import EndedJob, JoinedGroups
 from offpath.store.sqlite.isolation import isolating
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.mailbox import Writing
-from offpath.store.sqlite.parameters import batch, later
-from offpath.store.sqlite.rows import OUTER, failure_steps
+from offpath.store.sqlite.parameters import OUTER, batch, failure_steps, later
 from offpath.store.sqlite.session import SQL, Session
 
 _CANCELLED: Final = JobState.CANCELLED.value

@@ -31,6 +31,7 @@ from offpath.store.hints import Hint, Hints
 from offpath.store.programs import jobs, rescue, waits, workers
 from offpath.store.programs.dialect import READS, WRITES, How, Queries, transition
 from offpath.store.programs.store import SqlStore
+from offpath.store.programs.waits import nothing_is_up
 from offpath.store.protocol import Capabilities, Finding, Migration, Pruned
 from offpath.store.schema import listing
 from offpath.store.sql import Query
@@ -54,7 +55,6 @@ from offpath.store.sqlite.log_events import LogEvents
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.session import Session, connect, file_path, require_version
-from offpath.store.sqlite.waits import nothing_is_up
 from offpath.store.sqlite.writer import Shared, Writer
 
 T = TypeVar("T")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.store.telemetry import message_moves, moves
-from offpath.store.telemetry.meter import COMMITTED
-from offpath.store.telemetry.observers import Telemetry
+from offpath.store.telemetry.meter import COMMITTED, Telemetry
 
 if TYPE_CHECKING:
     from offpath.model.ledger.decision import Decided

@@ -14,7 +14,7 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.store.protocol import Pruned
 from offpath.store.telemetry import effects as told
 from offpath.store.telemetry import message_moves, moves
-from offpath.store.telemetry.observers import Telemetry
+from offpath.store.telemetry.meter import Telemetry
 
 
 def leased(telemetry: Telemetry, answer: Leased) -> None:

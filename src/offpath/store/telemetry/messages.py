@@ -11,7 +11,7 @@ from offpath.model.message import (
     MessageSettlement,
 )
 from offpath.store.telemetry import effects, message_moves
-from offpath.store.telemetry.observers import Telemetry
+from offpath.store.telemetry.meter import Telemetry
 
 
 def leased(telemetry: Telemetry, answer: LeasedMessages) -> None:

@@ -1,4 +1,5 @@
-"""The metrics of the store seam: what moved, how long it had waited, and how the store answers.
+"""The metrics of the store seam, and its observers: what moved, how long it had waited, how the
+store answers.
 
 For each state, what entered it less what left it (``offpath_job_moves_total``) is the number of
 jobs in it, as far as this process moved them. Pruning only tells how many it removed, so those are
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from offpath.runtime import metrics
     from offpath.runtime.metrics import Metrics
     from offpath.store.telemetry.moves import Move, MoveStep
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from offpath.runtime.clock import Clock
+from offpath.runtime.log import logger
+from offpath.store.telemetry.moves import MoveStep
 
 NOWHERE = "none"
 """The state of a job before it is enqueued and after it is deleted, as a label."""
@@ -250,3 +258,50 @@ def _names(move: Move) -> list[str]:
         # Put back or removed: neither is a new job.
         names = ["redriven" if move.entered is JobState.QUEUED else "deleted"]
     return [f"offpath_jobs_{name}_total" for name in names]
+
+
+_log = logger("store")
+
+SAID_EVERY = 60.0
+"""Seconds for which rows that cannot be read are counted without another line in the log."""
+
+
+class Observer(Protocol):
+    """Sees what moves. Called after the commit; must not raise."""
+
+    def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
+        """Report the commit of these transitions, in this order."""
+        ...
+
+
+class Telemetry:
+    """The metrics and all observers of one store."""
+
+    def __init__(self, clock: Clock, meter: StoreMeter, observers: Sequence[Observer] = ()) -> None:
+        self.meter = meter
+        self.observers: tuple[Observer, ...] = (meter, *observers)
+        self._clock = clock
+        self._said: dict[str, float] = {}
+
+    def moved(self, steps: Iterable[MoveStep]) -> None:
+        """Tell every observer of these transitions of jobs."""
+        if several := list(steps):
+            at = self._clock.now()
+            for observer in self.observers:
+                observer.moved(several, at)
+
+    def sighted(self, table: str, columns: Iterable[str | None]) -> None:
+        """Count rows that cannot be read, and say so in the log once in a while."""
+        bad = [one for one in columns if one is not None]
+        if not bad:
+            return
+        self.meter.unreadable(table, len(bad))
+        now = self._clock.monotonic()
+        if now - self._said.get(table, -SAID_EVERY) >= SAID_EVERY:
+            self._said[table] = now
+            _log.error(
+                "%d rows of the table %s cannot be read and become dead letters (unreadable); "
+                "`offpath doctor` tells more",
+                len(bad),
+                table,
+            )
