@@ -275,7 +275,7 @@ def check_cancel(request: CancelSubscription, rules: Rules) -> None:  # noqa: AR
 
 
 def look_cancel(request: CancelSubscription, rules: Rules) -> Lookup | None:  # noqa: ARG001 - as of every family
-    """What it is about: whose, and which thing, never change."""
+    """The subject of it: whose, and which thing, never change."""
     return Lookup(side=SideKey("subscription", request.subscription_id))
 
 
