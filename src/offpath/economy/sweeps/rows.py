@@ -1,5 +1,8 @@
 """The rows of one pass, several at once, so that what they decide is written in few transactions.
 
+The core's sweeps (``offpath.sweeps.rows``) take one row after the other: theirs are the user's own,
+in transactions that nobody can share.
+
 Each row has an error boundary of its own, in which also the recording of its failure lies: what
 goes wrong there is the row's alone, and its lease brings it back.
 """

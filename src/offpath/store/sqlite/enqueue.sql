@@ -1,8 +1,9 @@
 -- name: enqueue
 -- New jobs. Those whose id or unique key is taken are left out; the answer names the others, and
 -- whether one is the root of a group that was there before it. What all have in common is bound
--- once: its bit is set in `common`. To find the rest, each row is walked. (Without the `+` SQLite
--- does not use the index for what RETURNING asks, and walks all groups for each job.)
+-- once: bit n of `common` (2 for n = 1, 4 for n = 2, ...) is set where all rows have the same at
+-- place n, whose parameter then stands for it. To find the rest, each row is walked. (Without the
+-- `+` SQLite does not use the index for what RETURNING asks, and walks all groups for each job.)
 insert into offpath_job (
     id, input, fingerprint, limit_key, fair_key, unique_key, unique_slot, unique_states,
     unique_until, run_at, group_id, task, queue, state, priority, parent, deadline, deadline_in,
@@ -48,7 +49,7 @@ returning id, group_id = id and exists (
 )
 
 -- name: enqueue_one
--- As job_insert for a single job, the most frequent case, without the detour over JSON.
+-- As `enqueue` for a single job, the most frequent case, without the detour over JSON.
 insert into offpath_job (
     id, input, fingerprint, limit_key, fair_key, unique_key, unique_slot, unique_states,
     unique_until, run_at, group_id, task, queue, state, priority, parent, deadline, deadline_in,
