@@ -1,4 +1,4 @@
-"""Dispatchers for brokers: NATS JetStream, RabbitMQ and Redis streams.
+"""Dispatchers for brokers: NATS JetStream, RabbitMQ, Redis streams, Kafka and SQS.
 
 ``from offpath.events.dispatchers import NatsDispatcher``. Each needs its extra
 (``pip install 'offpath[nats]'``), which is loaded with the first of its names.
@@ -10,18 +10,29 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    from offpath.events.dispatchers.kafka import KafkaDispatcher
     from offpath.events.dispatchers.link import NotAcknowledged
     from offpath.events.dispatchers.nats import NatsDispatcher
     from offpath.events.dispatchers.rabbitmq import RabbitDispatcher
     from offpath.events.dispatchers.redis import RedisDispatcher
+    from offpath.events.dispatchers.sqs import SqsDispatcher
 
-__all__ = ["NatsDispatcher", "NotAcknowledged", "RabbitDispatcher", "RedisDispatcher"]
+__all__ = [
+    "KafkaDispatcher",
+    "NatsDispatcher",
+    "NotAcknowledged",
+    "RabbitDispatcher",
+    "RedisDispatcher",
+    "SqsDispatcher",
+]
 
 _LAZY = {
+    "KafkaDispatcher": "offpath.events.dispatchers.kafka",
     "NatsDispatcher": "offpath.events.dispatchers.nats",
     "NotAcknowledged": "offpath.events.dispatchers.link",
     "RabbitDispatcher": "offpath.events.dispatchers.rabbitmq",
     "RedisDispatcher": "offpath.events.dispatchers.redis",
+    "SqsDispatcher": "offpath.events.dispatchers.sqs",
 }
 
 
