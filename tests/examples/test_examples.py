@@ -128,6 +128,15 @@ PRINTED = {
         "B-2: dead, no truck goes there",
         "C-3: dead, not approved by nobody",
     ],
+    "22_from_celery.py": [
+        "before: PENDING",
+        "after: SUCCESS 30",
+        "native: 30 in all, attempt 1",
+        (
+            "refused: @task(soft_time_limit=): timeout= and ctx.cancelled: "
+            "no error can be raised in the thread of a handler"
+        ),
+    ],
 }
 
 

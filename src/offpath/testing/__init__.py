@@ -1,7 +1,8 @@
 """For the tests of code that uses offpath.
 
 ``swap_to_memory`` lets an app work in memory for a while, ``drain`` runs what is due,
-``assert_enqueued`` looks at what was enqueued, ``ManualClock`` is the time, moved by hand,
+``assert_enqueued`` and ``refute_enqueued`` look at what was enqueued, ``ManualClock`` is the time,
+moved by hand,
 ``pass_time`` moves it and runs what falls due on the way, and
 ``FlakyStore`` fails on demand; ``swap_resource`` puts another value in the place of a resource.
 ``FakeCredits`` and ``FakeRecords`` are the two ports of a
@@ -13,7 +14,7 @@ The pytest plugin (``pytest_offpath``) offers the first of them as fixtures.
 from __future__ import annotations
 
 from offpath.runtime.clock import ManualClock
-from offpath.testing.assertions import assert_enqueued, enqueued
+from offpath.testing.assertions import assert_enqueued, enqueued, refute_enqueued
 from offpath.testing.due_work import NeverIdle, drain
 from offpath.testing.faults import FlakyStore
 from offpath.testing.memory_swap import MemorySwap, swap_to_memory
@@ -33,6 +34,7 @@ __all__ = [
     "drain",
     "enqueued",
     "pass_time",
+    "refute_enqueued",
     "signed_webhook",
     "swap_resource",
     "swap_to_memory",

@@ -72,6 +72,18 @@ async def assert_enqueued(
     return found
 
 
+async def refute_enqueued(
+    app: App,
+    wanted: Wanted,
+    /,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    **where: Unpack[Where],
+) -> None:
+    """Assert that no such job was enqueued; the arguments are those of :func:`assert_enqueued`."""
+    await assert_enqueued(app, wanted, count=0, inputs=inputs, **where)
+
+
 def _name(wanted: object) -> str:
     if isinstance(wanted, Job):
         return wanted.task

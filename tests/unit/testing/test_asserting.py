@@ -9,7 +9,14 @@ import pytest
 
 from offpath import App, Context, InvalidArgument, JobState, Options
 from offpath.errors import InvalidInput
-from offpath.testing import ManualClock, MemorySwap, assert_enqueued, drain, enqueued
+from offpath.testing import (
+    ManualClock,
+    MemorySwap,
+    assert_enqueued,
+    drain,
+    enqueued,
+    refute_enqueued,
+)  # fmt: skip
 
 Memory = MemorySwap[ManualClock]
 
@@ -50,6 +57,17 @@ async def test_the_filters_are_those_of_the_app(app: App, send: Any) -> None:
     await assert_enqueued(app, send, state=JobState.QUEUED, count=2)
     with pytest.raises(AssertionError, match="queue='bulk'"):
         await assert_enqueued(app, send, queue="bulk")
+
+
+async def test_a_job_that_is_there_is_refuted_by_what_it_is(app: App, send: Any) -> None:
+    await refute_enqueued(app, send)
+    await send.options(queue="mail").enqueue(Mail("ann"))
+    await refute_enqueued(app, send.job(Mail("bob")))
+    await refute_enqueued(app, send, queue="bulk")
+    await refute_enqueued(app, send, inputs={"urgent": True})
+    for wanted in (send, send.job(Mail("ann"))):
+        with pytest.raises(AssertionError, match=r"expected 0 job\(s\) of send"):
+            await refute_enqueued(app, wanted, queue="mail")
 
 
 async def test_none_at_all_can_be_asserted(app: App, send: Any) -> None:

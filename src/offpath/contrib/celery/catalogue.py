@@ -284,7 +284,7 @@ MODULES: Final[Words] = {
     "flower": _absent("offpath dashboard"),
     "celery_once": _absent("unique="),
     "celery_singleton": _absent("unique="),
-    "django_celery_beat": _absent("app.schedules, and offpath import celery-beat"),
+    "django_celery_beat": _absent("app.schedules: created and changed while workers run"),
     "django_celery_results": _absent("results are in the database of the jobs: app.jobs.find"),
     "celery_progress": _absent("ctx.progress and handle.progress()"),
     "celery_batches": _absent("@app.batch_task"),

@@ -81,7 +81,7 @@ _ROWS: Final = (
     ("task_track_started", _SAME, _LOST),
     ("timezone", _SAME, "zone= of a schedule"),
     ("visibility_timeout", _CHANGED, "no visibility timeout: a lost worker's jobs run again"),
-    ("worker_autoscaler", _ABSENT, "offpath.demand for KEDA; a worker's slots are fixed"),
+    ("worker_autoscaler", _ABSENT, "start more workers: the slots of one are fixed"),
     ("worker_cancel_long_running_tasks_on_connection_loss", _SAME, _LOST),
     ("worker_concurrency", _SAME, "offpath worker --concurrency"),
     ("worker_deduplicate_successful_tasks", _SAME, _LOST),
