@@ -315,3 +315,13 @@ app.offpath.blocking.close()
 
 def test_in_an_atomic_block_of_django_a_job_is_a_row_of_its_transaction(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", DJANGO, str(tmp_path / "site.db")], check=True)
+
+
+def test_a_django_that_is_imported_and_not_set_up_does_not_matter(tmp_path: Path) -> None:
+    code = (
+        "import sys, django.db; from offpath.contrib.celery import Celery;"
+        "app = Celery('x', offpath=sys.argv[1]); app.offpath.blocking.migrate();"
+        "app.task(name='t')(lambda: None).delay(); app.offpath.blocking.close()"
+    )
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+    subprocess.run([sys.executable, "-c", code, url], check=True)

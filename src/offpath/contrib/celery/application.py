@@ -273,9 +273,9 @@ def _map(self: CeleryTask, task: str, it: list[Any]) -> list[Any]:
 
 def _transaction() -> object:
     """The connection of an atomic block of Django's that is open in this thread."""
-    module = sys.modules.get("django.db")
-    if module is None:
-        return None
+    module, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
+    if module is None or conf is None or not conf.settings.configured:
+        return None  # a library may have imported it in a program that has no Django project
     for one in module.connections.all(initialized_only=True):
         if one.alias == "default" and one.in_atomic_block:
             return one
