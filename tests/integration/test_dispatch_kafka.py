@@ -5,6 +5,7 @@ It has no rebalances, no transactions, no restarts and no passwords: those are n
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import uuid
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import offpath
 from offpath.errors import RelayFailed
 from offpath.events.dispatchers import KafkaDispatcher, NotAcknowledged
 from tests.integration.dispatching import event, publish, sending
+from tests.integration.polling import eventually
 
 
 class Cluster:
@@ -147,6 +149,24 @@ async def test_nothing_listens_there() -> None:
     with pytest.raises(NotAcknowledged, match="cannot connect"):
         await dispatcher.dispatch_many([event()])
     await dispatcher.close()
+
+
+async def test_who_gives_up_leaves_nothing_behind() -> None:
+    cluster = Cluster()
+    dispatcher = KafkaDispatcher(cluster.server, topic="a", timeout=30)
+    assert await dispatcher.dispatch_many([event()]) == [None]
+    cluster.stop()
+    sending = asyncio.create_task(dispatcher.dispatch_many([event(id="e-2")]))
+    await eventually(_sending, within=10)
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    await eventually(lambda: not _sending(), within=10)
+    await dispatcher.close()
+
+
+def _sending() -> list[object]:
+    return [one for one in asyncio.all_tasks() if "KafkaDispatcher._sent" in repr(one)]
 
 
 async def test_no_password_is_told(server: str) -> None:

@@ -118,7 +118,12 @@ class KafkaDispatcher:
         """Produce them all, then wait for all acknowledgements."""
         producer = await self._link.get()
         sending = [asyncio.create_task(self._sent(producer, event)) for event in events]
-        _, late = await asyncio.wait(sending, timeout=self._timeout)
+        try:
+            _, late = await asyncio.wait(sending, timeout=self._timeout)
+        except asyncio.CancelledError:
+            for one in sending:
+                one.cancel()
+            raise
         for one in late:
             one.cancel()
         if late:
