@@ -212,6 +212,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Findings of the store that nobody has accepted, as it last saw them."""
     crowded: tuple[str, ...] = ()
     """Kinds of names that its metrics count together from the cap on, one line each."""
+    quiet: bool = False
+    """True if an operator has asked it to take no more jobs."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

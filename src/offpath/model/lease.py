@@ -59,6 +59,46 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     """The time when it stopped, or was found dead; None while it is live or late."""
 
 
+class WorkerRequest(StrEnum):
+    """What an operator asks of a live worker."""
+
+    QUIET = "quiet"
+    """Take no more jobs, and keep those that run."""
+    RESUME = "resume"
+    """Take jobs again."""
+    STOP = "stop"
+    """Drain and leave, as on SIGTERM."""
+    DUMP = "dump"
+    """Tell where every task and thread is."""
+
+
+class WorkerAsk(Struct, frozen=True, kw_only=True):
+    """One request to a worker, until the worker has answered it."""
+
+    id: str
+    request: WorkerRequest
+
+
+class WorkerAnswer(Struct, frozen=True, kw_only=True):
+    """The answer of a worker to the last request that it has carried out."""
+
+    id: str
+    """The request's id."""
+    request: WorkerRequest
+    text: str = ""
+    """What it told: the dump. Secrets are hidden."""
+    at: datetime | None = None
+    """Set by the store."""
+
+
+class WorkerDesk(Struct, frozen=True, kw_only=True):
+    """What is asked of a worker, and the answer to the last that it has carried out."""
+
+    asked: tuple[WorkerAsk, ...] = ()
+    """Requests that it has not answered, the oldest first."""
+    answer: WorkerAnswer | None = None
+
+
 class Order(StrEnum):
     """The order of a queue's ready jobs."""
 
@@ -128,6 +168,8 @@ class Renewed(Struct, frozen=True, kw_only=True):
     """Held jobs whose cancellation was asked for."""
     lost: tuple[str, ...] = ()
     """Held jobs that somebody else may run now."""
+    asked: tuple[WorkerAsk, ...] = ()
+    """Requests of operators that it has not answered, the oldest first."""
 
 
 class Rescued(Struct, frozen=True, kw_only=True):
@@ -142,6 +184,12 @@ class Rescued(Struct, frozen=True, kw_only=True):
     group_done: bool = False
     along: tuple[ChangedJob, ...] = ()
     """Jobs that died at gates because of this end. A ``group_done`` of them is of other groups."""
+
+
+MOST_ASKED = 16
+"""Requests that may wait for a worker's answer."""
+LONGEST_ANSWER = 65_536
+"""Characters of an answer."""
 
 
 def holder_of(worker: str | None, token: str) -> str:

@@ -57,7 +57,9 @@ def describe_queues(
 
 
 def serves(member: FleetMember, queue: str) -> bool:
-    """True if a worker takes jobs of a queue."""
+    """True if a worker takes jobs of a queue; one that an operator has made quiet takes none."""
+    if member.report is not None and member.report.quiet:
+        return False
     return not member.record.info.queues or queue in member.record.info.queues
 
 

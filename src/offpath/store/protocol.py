@@ -30,6 +30,9 @@ from offpath.model.lease import (
     LeaseRequest,
     Renewed,
     Rescued,
+    WorkerAnswer,
+    WorkerAsk,
+    WorkerDesk,
     WorkerInfo,
     WorkerRecord,
 )
@@ -446,6 +449,25 @@ class Store(
 
     async def workers(self) -> list[WorkerRecord]:
         """Every worker, oldest first (at most 10,000), those that are gone included."""
+        ...
+
+    async def ask_worker(self, worker: str, ask: WorkerAsk) -> bool:
+        """Ask something of a live worker: it hears of it with its next heartbeat or look.
+
+        False: it is unknown or gone, or has :data:`~offpath.model.lease.MOST_ASKED` requests that
+        it has not answered. Asking again by the same id changes nothing.
+        """
+        ...
+
+    async def answer_worker(self, worker: str, answer: WorkerAnswer) -> bool:
+        """Note that a worker has carried a request out; the last answer is kept with the worker.
+
+        False, and nothing is written, when no such request waits.
+        """
+        ...
+
+    async def worker_desk(self, worker: str) -> WorkerDesk | None:
+        """The requests and the last answer of a worker; None for an unknown one."""
         ...
 
     # -- singletons ----------------------------------------------------------------------------

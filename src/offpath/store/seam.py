@@ -222,6 +222,9 @@ class ObservedStore:
     held = _timed(Store.held).quiet
     deregister = _timed(Store.deregister).quiet
     workers = _timed(Store.workers).quiet
+    ask_worker = _timed(Store.ask_worker).quiet
+    answer_worker = _timed(Store.answer_worker).quiet
+    worker_desk = _timed(Store.worker_desk).quiet
     claim = _timed(Store.claim).quiet
     release_claim = _timed(Store.release_claim).quiet
 
@@ -350,6 +353,7 @@ class ObservedStore:
     put_action = _timed(Store.put_action).quiet
     step_action = _timed(Store.step_action).quiet
     take_action = _timed(Store.take_action).quiet
+    has_late_action = _timed(Store.has_late_action).quiet
     stop_action = _timed(Store.stop_action).quiet
     actions = _timed(Store.actions).quiet
     prune_actions = _timed(Store.prune_actions).quiet

@@ -8,16 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 from cryptography.fernet import Fernet
+from msgspec.structs import replace
 
 import offpath
 from offpath.config import Settings
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model.effects import Effects
 from offpath.model.endpoint import stream_of
+from offpath.model.health import WorkerReport
 from offpath.operating import code_views, event_views, list_views
+from offpath.operating.queue_service import serves
 from offpath.operating.redaction import NOT_SHOWN, Redaction
 from tests.conformance.builders import new_job
 from tests.conformance.message_builders import message
+from tests.unit.operating import records
 
 SECRET = "hunter2"
 
@@ -91,6 +95,13 @@ async def test_sweeps_are_told_with_the_loops_that_drive_them() -> None:
         told = {one.name: one for one in (await code_views.sweeps(app)).items}
     assert told["rescue"].own
     assert [one.state for one in told["rescue"].loops] != []
+
+
+async def test_a_quiet_worker_serves_no_queue() -> None:
+    loud = records.a_member()
+    quiet = replace(loud, report=replace(loud.report or WorkerReport(), quiet=True))
+    queue = loud.record.info.queues[0] if loud.record.info.queues else "default"
+    assert (serves(loud, queue), serves(quiet, queue)) == (True, False)
 
 
 async def test_a_list_hides_secrets_and_cuts_tags(app: offpath.App) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.hand import Hand
     from offpath.jobs.worker.watch import Watch
     from offpath.model.job import NewJob
-    from offpath.model.lease import Renewed, WorkerInfo
+    from offpath.model.lease import Renewed, WorkerAsk, WorkerInfo
     from offpath.runtime.clock import Clock
     from offpath.store.protocol import Store
 
@@ -62,6 +62,12 @@ class Heartbeat:
         """The worker's report on itself, for the fleet's health."""
         self.stopping = False
         """True if no more jobs are to be taken, though the lease is kept."""
+        self.quiet = False
+        """The same, for as long as an operator wants it."""
+        self.asked: Callable[[Sequence[WorkerAsk]], None] = _unheard
+        """Told what operators ask of the worker."""
+        self.hinted = False
+        """True if the store said that something may be asked for: the next look looks."""
 
     @property
     def alive(self) -> bool:
@@ -108,9 +114,10 @@ class Heartbeat:
 
     async def look(self) -> None:
         """Look for cancellations and lost jobs."""
-        held = self._hand.jobs()
-        if not held:
+        held, hinted = self._hand.jobs(), self.hinted
+        if not held and not hinted:
             return
+        self.hinted = False
         answer = await self._store.signals(self._info.id, held)
         self._heed(answer)
         if not answer.alive:
@@ -127,9 +134,24 @@ class Heartbeat:
     def _renewed(self, at: float) -> None:
         self.renewed_at = max(self.renewed_at, at)
         self._holds = True
-        if not self._claimer.open and not self.stopping:
+        self.open_door()
+
+    def open_door(self) -> None:
+        """Take jobs from now on, unless the worker stops or is to be quiet."""
+        if not self._claimer.open and not self.stopping and not self.quiet:
             self._claimer.open = True
             self._claimer.announce()
+
+    def hush(self) -> None:
+        """Take no more jobs until somebody asks for it; the lease is kept."""
+        self.quiet = True
+        self._claimer.open = False
+
+    def unhush(self) -> None:
+        """Take jobs again, if the lease is held."""
+        self.quiet = False
+        if self.alive:
+            self.open_door()
 
     def doubt(self) -> None:
         """After a whole lease without a renewal the jobs may be somebody else's.
@@ -151,3 +173,9 @@ class Heartbeat:
             self._watch.interrupt(run, Interruption.CANCEL)
         if answer.lost:
             self.lose(self._hand.find(answer.lost))
+        if answer.asked:
+            self.asked(answer.asked)
+
+
+def _unheard(_asked: Sequence[WorkerAsk]) -> None:
+    """Nobody carries requests out."""

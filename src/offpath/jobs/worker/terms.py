@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from offpath.jobs.handler.resources import Resources
 from offpath.jobs.values.offers import Accept, Backpressure, OnBacklog
+from offpath.jobs.values.run import Run
 from offpath.jobs.values.runnable import LogContext
 from offpath.jobs.values.services import EventWriter, HandlerThreads
 from offpath.jobs.worker.judge import AttemptRules
@@ -204,3 +205,18 @@ class Stopped(Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """0 when every job's end (or its release) is recorded and no loop died, otherwise 1."""
         return 1 if self.unrecorded or self.dead_loops else 0
+
+
+def active_of(run: Run) -> Active:
+    """A run as others see it."""
+    job = run.job
+    stage = Stage.PENDING if run.started_at is None else Stage.RUNNING
+    return Active(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        attempt=job.attempt,
+        deliveries=job.deliveries,
+        since=run.store_time.at(run.leased_at),
+        stage=Stage.ENDING if run.over else stage,
+    )

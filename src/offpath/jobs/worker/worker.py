@@ -24,8 +24,9 @@ from offpath.jobs.worker.guard import LoopGuard
 from offpath.jobs.worker.inline_start import Beginning
 from offpath.jobs.worker.loops import KEEPER, Loops
 from offpath.jobs.worker.os_signals import caught
+from offpath.jobs.worker.requests import Requests
 from offpath.jobs.worker.stopper import Stopper
-from offpath.jobs.worker.terms import Active, AttemptCounts, Stage, Stopped
+from offpath.jobs.worker.terms import Active, AttemptCounts, Stopped, active_of
 from offpath.jobs.worker.unclaimed import Unclaimed
 from offpath.jobs.worker.upkeep import (
     CHECK_BATCH,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from offpath.jobs.values.offers import OnBacklog
-    from offpath.jobs.values.run import Run
     from offpath.jobs.values.runnable import Runnable
     from offpath.jobs.worker.terms import Parts, WorkerSettings
     from offpath.model.health import LoopReport
@@ -119,6 +119,8 @@ class Worker:
         self._result = Stopped()
         self._dead_loops: tuple[str, ...] = ()
         self._tasks = Tasks(parts.report)
+        self._requests = Requests(self._engine, self._tasks, active=self.active, stop=self.stop)
+        heartbeat.asked = self._requests.heard
 
     def __repr__(self) -> str:
         """Show id and state."""
@@ -147,7 +149,7 @@ class Worker:
     def active(self) -> list[Active]:
         """Return the jobs it holds, longest held first."""
         runs = sorted(self._engine.hand.runs(), key=lambda run: run.leased_at)
-        return [_active(run) for run in runs]
+        return [active_of(run) for run in runs]
 
     def loops(self) -> list[LoopStatus]:
         """The facts of each of its loops. May be called from any thread."""
@@ -159,6 +161,7 @@ class Worker:
 
     def report(self) -> WorkerReport:
         """All that tells whether its work moves, judged now. May be called from any thread."""
+        heartbeat = self._engine.heartbeat
         return WorkerReport(
             loops=tuple(self.health()),
             gauges=self._waiting.gauges,
@@ -168,6 +171,7 @@ class Worker:
             ends=self._waiting.ends.ends,
             findings=self._waiting.findings,
             crowded=self._parts.metrics.crowded,
+            quiet=heartbeat.quiet,
         )
 
     def _problems(self) -> tuple[str, ...]:
@@ -425,6 +429,7 @@ class Worker:
                 self._engine.admission.announce()
                 self._engine.hand.changed.set()
             case Hint.CANCEL:
+                self._engine.heartbeat.hinted = True
                 self._loops.wake("signals")
                 self._loops.wake(GROUP_CHECK)
             case _:
@@ -480,17 +485,3 @@ _NOT_RUNNING = {
     State.STOPPING: "the worker is stopping",
     State.STOPPED: "the worker has stopped",
 }
-
-
-def _active(run: Run) -> Active:
-    job = run.job
-    stage = Stage.PENDING if run.started_at is None else Stage.RUNNING
-    return Active(
-        id=job.id,
-        task=job.task,
-        queue=job.queue,
-        attempt=job.attempt,
-        deliveries=job.deliveries,
-        since=run.store_time.at(run.leased_at),
-        stage=Stage.ENDING if run.over else stage,
-    )

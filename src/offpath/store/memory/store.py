@@ -24,6 +24,9 @@ from offpath.model.lease import (
     LeaseRequest,
     Renewed,
     Rescued,
+    WorkerAnswer,
+    WorkerAsk,
+    WorkerDesk,
     WorkerInfo,
     WorkerRecord,
 )
@@ -266,6 +269,21 @@ class MemoryStore(
     async def workers(self) -> list[WorkerRecord]:
         """Every worker, those that are gone included."""
         return workers.workers(self._tables, self._clock.now())
+
+    async def ask_worker(self, worker: str, ask: WorkerAsk) -> bool:
+        """Ask something of a live worker, which is told of it."""
+        asked = workers.ask(self._tables, worker, ask)
+        if asked:
+            self._hints.emit(Hint.CANCEL)
+        return asked
+
+    async def answer_worker(self, worker: str, answer: WorkerAnswer) -> bool:
+        """Note that a worker has carried a request out."""
+        return workers.answer(self._tables, self._clock.now(), worker, answer)
+
+    async def worker_desk(self, worker: str) -> WorkerDesk | None:
+        """The requests and the last answer of a worker."""
+        return workers.desk(self._tables, worker)
 
     # -- singletons ------------------------------------------------------------------------
 

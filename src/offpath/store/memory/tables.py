@@ -16,7 +16,7 @@ from offpath.model.endpoint import Endpoint
 from offpath.model.finding import FindingRecord
 from offpath.model.group import GroupPolicy
 from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob
-from offpath.model.lease import WorkerRecord
+from offpath.model.lease import WorkerAnswer, WorkerAsk, WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.memory.announcements import announcement, wanted
@@ -52,6 +52,8 @@ class Tables:
         "_new_id",
         "_terms",
         "actions",
+        "answers",
+        "asks",
         "claims",
         "declarations",
         "endpoints",
@@ -103,6 +105,8 @@ class Tables:
         self.expiring: LazyHeap[datetime] = LazyHeap()
         self.tally = JobTally()
         self.workers: dict[str, WorkerRecord] = {}
+        self.asks: dict[str, dict[str, WorkerAsk]] = {}  # worker -> unanswered requests by id
+        self.answers: dict[str, WorkerAnswer] = {}  # worker -> its last answer
         self.claims: dict[str, ClaimRow] = {}
         self.expiring_claims: LazyHeap[datetime] = LazyHeap()
         self.mailbox = Mailbox()

@@ -10,7 +10,16 @@ from msgspec.structs import replace
 
 from offpath.model.checks import MOST_LISTED
 from offpath.model.job import LeasedJob
-from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
+from offpath.model.lease import (
+    LONGEST_ANSWER,
+    MOST_ASKED,
+    Renewed,
+    WorkerAnswer,
+    WorkerAsk,
+    WorkerDesk,
+    WorkerInfo,
+    WorkerRecord,
+)
 from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.records import leased
 from offpath.store.memory.tables import ClaimRow, Tables
@@ -74,9 +83,41 @@ def signals(tables: Tables, now: datetime, worker: str, held: Sequence[LeasedJob
     records = [(job.id, tables.held_by(job)) for job in held]
     return Renewed(
         alive=known is not None and now < known.expires_at,
+        asked=tuple(tables.asks.get(worker, {}).values()),
         cancelled=tuple(each for each, job in records if job and job.cancel_requested),
         lost=tuple(each for each, job in records if job is None),
     )
+
+
+def ask(tables: Tables, worker: str, given: WorkerAsk) -> bool:
+    """Ask something of a live worker."""
+    known = tables.workers.get(worker)
+    if known is None or known.gone_at is not None:
+        return False
+    waiting = tables.asks.setdefault(worker, {})
+    last = tables.answers.get(worker)
+    if last is not None and last.id == given.id:
+        return True
+    if given.id not in waiting and len(waiting) >= MOST_ASKED:
+        return False
+    waiting.setdefault(given.id, given)
+    return True
+
+
+def answer(tables: Tables, now: datetime, worker: str, given: WorkerAnswer) -> bool:
+    """Note that a worker has carried a request out."""
+    if tables.asks.get(worker, {}).pop(given.id, None) is None:
+        return False
+    tables.answers[worker] = replace(given, text=given.text[:LONGEST_ANSWER], at=now)
+    return True
+
+
+def desk(tables: Tables, worker: str) -> WorkerDesk | None:
+    """The requests and the last answer of a worker."""
+    if worker not in tables.workers:
+        return None
+    waiting = tables.asks.get(worker, {})
+    return WorkerDesk(asked=tuple(waiting.values()), answer=tables.answers.get(worker))
 
 
 def held(tables: Tables, worker: str) -> list[LeasedJob]:
@@ -102,6 +143,8 @@ def prune(tables: Tables, now: datetime, limit: int) -> None:
     )
     for worker in list(islice(gone, limit)):
         del tables.workers[worker]
+        tables.asks.pop(worker, None)
+        tables.answers.pop(worker, None)
 
 
 def workers(tables: Tables, now: datetime) -> list[WorkerRecord]:

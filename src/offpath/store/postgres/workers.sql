@@ -1,6 +1,7 @@
 -- name: hold_worker
--- Whether a worker's lease is running, which nobody else ends until the end of this transaction.
-select (w.expires_at > coalesce(:now::text::timestamptz, clock_timestamp()))::int
+-- Whether a worker's lease is running, which nobody else ends until the end of this transaction,
+-- and what is asked of it.
+select (w.expires_at > coalesce(:now::text::timestamptz, clock_timestamp()))::int, w.asked::text
 from offpath.worker w
 where w.id = :worker::text
 for update
@@ -50,8 +51,8 @@ left join lateral (
 where j.cancel_requested is distinct from false
 
 -- name: alive
--- Whether a worker's lease is running.
-select 1
+-- Whether a worker's lease is running, and what is asked of it.
+select 1, w.asked::text
 from offpath.worker w
 where w.id = :worker::text
     and w.expires_at > coalesce(:now::text::timestamptz, clock_timestamp())
@@ -141,3 +142,39 @@ returning 1
 -- name: release_claim
 -- Gives a name back; no row in the answer when it is not held by the one who asks.
 delete from offpath.claim c where c.key = :key::text and c.holder = :holder::text returning 1
+
+-- name: ask_worker
+-- Asks something of a live worker, unless it was asked already or has not answered many others.
+update offpath.worker w
+set asked = case
+        when w.asked @> jsonb_build_array(jsonb_build_object('id', :id::text)) then w.asked
+        when w.answer ->> 'id' = :id::text then w.asked
+        else coalesce(w.asked, '[]') || :ask::text::jsonb
+    end
+where w.id = :worker::text and w.gone_at is null
+    and (
+        jsonb_array_length(coalesce(w.asked, '[]')) < :most::int
+        or w.answer ->> 'id' = :id::text
+        or w.asked @> jsonb_build_array(jsonb_build_object('id', :id::text))
+    )
+returning 1
+
+-- name: answer_worker
+-- A worker has carried a request out.
+update offpath.worker w
+set asked = (
+        select jsonb_agg(o.ask order by o.n)
+        from jsonb_array_elements(w.asked) with ordinality as o (ask, n)
+        where o.ask ->> 'id' <> :id::text
+    ),
+    answer = :answer::text::jsonb,
+    answered_at = coalesce(:now::text::timestamptz, clock_timestamp())
+where w.id = :worker::text
+    and w.asked @> jsonb_build_array(jsonb_build_object('id', :id::text))
+returning 1
+
+-- name: worker_desk
+-- What is asked of a worker, and its last answer.
+select w.asked::text, w.answer::text, offpath.micros(w.answered_at)
+from offpath.worker w
+where w.id = :worker::text

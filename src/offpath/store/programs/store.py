@@ -81,6 +81,7 @@ class SqlStore(SqlLedgerReads):
     put_action = transition(actions.put)
     step_action = transition(actions.step)
     take_action = transition(actions.take)
+    has_late_action = transition(actions.has_late, READS)
     stop_action = transition(actions.stop)
     prune_actions = transition(actions.prune)
 
@@ -168,6 +169,9 @@ class SqlStore(SqlLedgerReads):
 
     # -- workers and claims ----------------------------------------------------------------
 
+    ask_worker = transition(workers.ask_worker)
+    answer_worker = transition(workers.answer_worker)
+    worker_desk = transition(workers.desk, READS)
     claim = transition(workers.claim)
     release_claim = transition(workers.release_claim)
 

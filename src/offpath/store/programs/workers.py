@@ -9,16 +9,29 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
-from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
+from offpath.model.lease import (
+    LONGEST_ANSWER,
+    MOST_ASKED,
+    Renewed,
+    WorkerAnswer,
+    WorkerAsk,
+    WorkerDesk,
+    WorkerInfo,
+    WorkerRecord,
+)
+from offpath.store.hints import Hint
 from offpath.store.programs.answers import WorkerRow
 from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, one
-from offpath.store.programs.instants import instant
+from offpath.store.programs.instants import instant, readable
 from offpath.store.sql import Query
-from offpath.store.unreadable import Documents, Shape
+from offpath.store.unreadable import UNREADABLE, Documents, Shape
 
 _info: Final = Documents(WorkerInfo)
+_decode_asks: Final = msgspec.json.Decoder(tuple[WorkerAsk, ...]).decode
+_decode_answer: Final = msgspec.json.Decoder(WorkerAnswer).decode
 
 
 class _Held(msgspec.Struct):
@@ -52,14 +65,14 @@ def extend(
         _register(d, worker, lease_seconds, presence, report),
     )
     before, _, *news = yield Send((*renewing, *_signals(d, worker.id, held)), last=True)
-    return _renewed(news, alive=any(alive for (alive,) in before))
+    return _renewed(news, before)
 
 
 def signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> Steps[Renewed]:
     """Tell a worker what happened to the jobs that it holds."""
     looking = d.sql["alive"](worker=worker, now=d.now)
     alive, *news = yield Send((looking, *_signals(d, worker, held)), last=True)
-    return _renewed(news, alive=bool(alive))
+    return _renewed(news, alive)
 
 
 def vouch(d: Dialect, worker: str, lease_seconds: float, report: str | None) -> Query:
@@ -101,10 +114,51 @@ def _signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> list[Query]:
     return [d.sql["signals"](worker=worker, held=d.batch(jobs))]
 
 
-def _renewed(news: Sequence[Rows], *, alive: bool) -> Renewed:
+def ask_worker(d: Dialect, worker: str, ask: WorkerAsk) -> Steps[bool]:
+    """Ask something of a live worker, which is told of it."""
+    query = d.sql["ask_worker"](worker=worker, id=ask.id, ask=d.json(ask), most=MOST_ASKED)
+    asked = bool((yield from one(query)))
+    if asked:
+        d.announced.tell(Hint.CANCEL)
+    return asked
+
+
+def answer_worker(d: Dialect, worker: str, answer: WorkerAnswer) -> Steps[bool]:
+    """Note that a worker has carried a request out."""
+    text = d.json(replace(answer, text=answer.text[:LONGEST_ANSWER], at=None))
+    query = d.sql["answer_worker"](worker=worker, id=answer.id, answer=text, now=d.now)
+    return bool((yield from one(query)))
+
+
+def desk(d: Dialect, worker: str) -> Steps[WorkerDesk | None]:
+    """The requests and the last answer of a worker."""
+    for asked, answer, at in (yield from one(d.sql["worker_desk"](worker=worker))):
+        known = _answers(answer)
+        told = None if known is None else replace(known, at=readable(at))
+        return WorkerDesk(asked=_asks(asked), answer=told)
+    return None
+
+
+def _asks(text: str | None) -> tuple[WorkerAsk, ...]:
+    """The requests of a row. What somebody else wrote there must not end a heartbeat."""
+    try:
+        return () if text is None else _decode_asks(text)
+    except UNREADABLE:
+        return ()
+
+
+def _answers(text: str | None) -> WorkerAnswer | None:
+    try:
+        return None if text is None else _decode_answer(text)
+    except UNREADABLE:
+        return None
+
+
+def _renewed(news: Sequence[Rows], known: Rows) -> Renewed:
     rows = [row for rows in news for row in rows]
     return Renewed(
-        alive=alive,
+        alive=any(alive for alive, _ in known),
+        asked=next((_asks(asked) for _, asked in known), ()),
         cancelled=tuple(job for job, asked in rows if asked == 1),
         lost=tuple(job for job, asked in rows if asked == -1),
     )

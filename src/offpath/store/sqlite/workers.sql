@@ -1,6 +1,6 @@
 -- name: hold_worker
--- Whether a worker's lease is running.
-select expires_at > :now from offpath_worker where id = :worker
+-- Whether a worker's lease is running, and what is asked of it.
+select expires_at > :now, asked from offpath_worker where id = :worker
 
 -- name: register
 -- Adds a worker or renews it.
@@ -28,8 +28,8 @@ left join offpath_job as job
 where job.cancel_requested is not 0
 
 -- name: alive
--- Whether a worker's lease runs.
-select 1 from offpath_worker where id = :worker and expires_at > :now
+-- Whether a worker's lease runs, and what is asked of it.
+select 1, asked from offpath_worker where id = :worker and expires_at > :now
 
 -- name: deregister
 -- What it holds is up for rescue at once; that it was there is remembered for a time.
@@ -77,3 +77,38 @@ returning 1
 -- name: release_claim
 -- Gives a name back; no row in the answer when it is not held by the one who asks.
 delete from offpath_claim where key = :key and holder = :holder returning 1
+
+-- name: ask_worker
+-- Asks something of a live worker, unless it was asked already or has not answered many others.
+update offpath_worker set
+    asked = case
+        when exists (
+            select 1 from json_each(coalesce(asked, '[]')) as known
+            where known.value ->> 'id' = :id
+        ) or answer ->> 'id' = :id then asked
+        else json_insert(coalesce(asked, '[]'), '$[#]', json(:ask))
+    end
+where id = :worker and gone_at is null
+    and (
+        json_array_length(coalesce(asked, '[]')) < :most
+        or answer ->> 'id' = :id
+        or exists (select 1 from json_each(asked) as known where known.value ->> 'id' = :id)
+    )
+returning 1
+
+-- name: answer_worker
+-- A worker has carried a request out.
+update offpath_worker set
+    asked = (
+        select nullif(json_group_array(json(other.value)), '[]') from json_each(asked) as other
+        where other.value ->> 'id' <> :id
+    ),
+    answer = :answer,
+    answered_at = :now
+where id = :worker
+    and exists (select 1 from json_each(asked) as known where known.value ->> 'id' = :id)
+returning 1
+
+-- name: worker_desk
+-- What is asked of a worker, and its last answer.
+select asked, answer, answered_at from offpath_worker where id = :worker
