@@ -3,7 +3,7 @@
 import importlib
 import typing
 
-from offpath.app import App
+from offpath.app import ADDED_LOOPS, App
 from offpath.errors import (
     Abort,
     CoolDown,
@@ -54,6 +54,7 @@ if typing.TYPE_CHECKING:
     from offpath.extensions import extend
     from offpath.jobs.client.bound import Bound
     from offpath.jobs.worker.app_worker import AppWorker as Worker
+    from offpath.runtime.loop import LoopSpec
 
     __version__: str
 
@@ -114,6 +115,16 @@ __all__ = [
     "gate",
     "retry",
 ]
+
+
+def _action_loop(app: App) -> "LoopSpec":
+    """The loop that carries actions of operators on; loaded with the first worker."""
+    from offpath.operating.action_loop import ActionLoop
+
+    return ActionLoop(app).spec()
+
+
+ADDED_LOOPS.append(_action_loop)
 
 _MODULES = (
     "batch_tasks",

@@ -72,6 +72,10 @@ S = TypeVar("S")
 G = TypeVar("G")
 
 
+ADDED_LOOPS: list[Callable[[App], LoopSpec]] = []
+"""Loops that each worker drives for what stands on an app; the package names them."""
+
+
 class App(
     TaskVerbs,
     SendVerbs,
@@ -448,6 +452,7 @@ class App(
                 self.schedules.ticker(self.clock, self._report, store).loop(),
                 *(self._events.loops(store) if settings.relays else ()),
                 *sweeps.loops(),
+                *(make(self) for make in ADDED_LOOPS),
             ),
             worker_id=me,
             begins=self._events.held_by,

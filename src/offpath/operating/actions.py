@@ -145,23 +145,59 @@ async def carry_out(app: App, record: ActionRecord) -> ActionRecord:
     Returns it as it is then: also when somebody stopped it, or took it over. Raises what the store
     raises while it is away; the action is then carried on by whoever comes after its lease.
     """
-    while record.state is ActionState.RUNNING:
-        progress = await _progress(app, record)
-        stepped = await app.store().step_action(progress)
-        if stepped is None:
-            return await action(app, record.id)
-        record = stepped
-    return record
+    advanced = Advanced(record=record)
+    while advanced.goes_on:
+        advanced = await advance(app, advanced.record)
+    return advanced.record
 
 
-async def _progress(app: App, record: ActionRecord) -> ActionProgress:
+class Advanced(Struct, frozen=True, kw_only=True):
+    """An action after one of its steps."""
+
+    record: ActionRecord
+    elsewhere: bool = False
+    """True if only a process with other code can carry it out; it is given back for that."""
+    lost: bool = False
+    """True if somebody else holds it, or has stopped it."""
+
+    @property
+    def goes_on(self) -> bool:
+        """True if its holder has another step to do."""
+        return self.record.state is ActionState.RUNNING and not (self.elsewhere or self.lost)
+
+
+async def advance(app: App, record: ActionRecord) -> Advanced:
+    """Do one step of an action; only by its holder. Raises as :func:`carry_out`."""
+    # whoever stopped it since the last step wants that no more rows are changed
+    if record.cursor is not None:
+        held = await app.store().step_action(_so_far(record))
+        if held is None or held.state is not ActionState.RUNNING:
+            return Advanced(record=held or await action(app, record.id), lost=True)
+    progress, elsewhere = await _progress(app, record)
+    stepped = await app.store().step_action(progress)
+    if stepped is None:
+        return Advanced(record=await action(app, record.id), lost=True)
+    return Advanced(record=stepped, elsewhere=elsewhere)
+
+
+async def give_back(app: App, record: ActionRecord) -> None:
+    """Let others go on with an action at once: whoever holds it stops."""
+    await app.store().step_action(replace(_so_far(record), lease=0.0))
+
+
+async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, bool]:
+    """How far one more step gets, and whether it can be done elsewhere alone."""
     try:
         verb = verb_of(record.verb)
-        return _after(record, await verb.step(app, _work(record, verb)))
+        stepped = await verb.step(app, _work(record, verb))
     except OffpathError as error:
         if _passing(error):
             raise
-        return replace(_so_far(record), state=ActionState.FAILED, error=redact_text(str(error)))
+        failed = replace(_so_far(record), state=ActionState.FAILED, error=redact_text(str(error)))
+        return failed, False
+    if stepped.elsewhere:
+        return replace(_so_far(record), lease=0.0), True
+    return _after(record, stepped), False
 
 
 def _work(record: ActionRecord, verb: Verb) -> ActionWork:

@@ -32,11 +32,15 @@ class Stepped(Struct, frozen=True, kw_only=True):
     cursor: str | None = None
     more: bool = False
     """True if there are more rows to look at, behind the cursor."""
+    elsewhere: bool = False
+    """True if only a process with other code can do it: nothing was done here."""
 
 
 Step = Callable[[App, ActionWork], Awaitable[Stepped]]
 
 DONE: Final = Stepped(changed=1)
+ELSEWHERE: Final = Stepped(more=True, elsewhere=True)
+"""The outcome of a step for which the code is not here."""
 
 
 def once(*, changed: bool, why: str) -> Stepped:

@@ -96,6 +96,18 @@ class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     route: str
 
 
+class IdsTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Things that have ids: signals."""
+
+    ids: tuple[str, ...]
+
+
+class TaskTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The task of which a job is made."""
+
+    task: str
+
+
 class LettersTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Dead letters of a router."""
 

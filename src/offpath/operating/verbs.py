@@ -12,14 +12,16 @@ from msgspec import Struct
 
 from offpath.errors import InvalidArgument
 from offpath.model.job import JobState
+from offpath.model.lease import WorkerRequest
 from offpath.model.message import MessageState
-from offpath.operating import event_steps, flow_steps, job_steps
+from offpath.operating import event_steps, flow_steps, job_steps, worker_steps
 from offpath.operating.event_steps import ReplayOptions, ResolveOptions, SwitchOptions
 from offpath.operating.flow_steps import AcceptOptions, PauseOptions
 from offpath.operating.job_steps import RedriveOptions, SignalOptions
 from offpath.operating.rights import Can
 from offpath.operating.steps import Step
 from offpath.operating.targets import (
+    IdsTarget,
     IdTarget,
     JobsTarget,
     LettersTarget,
@@ -27,7 +29,9 @@ from offpath.operating.targets import (
     NamedTarget,
     RouteTarget,
     SignalTarget,
+    TaskTarget,
 )
+from offpath.operating.worker_steps import EnqueueOptions, SweepOptions
 
 
 class NoOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,6 +115,17 @@ def _on_named(
     )
 
 
+def _on_worker(name: str, words: str, request: WorkerRequest) -> Verb:
+    return Verb(
+        name=name,
+        words=words,
+        done="asked",
+        right=Can.OPERATE,
+        target=IdTarget,
+        step=worker_steps.ask_worker(request),
+    )
+
+
 _TABLE: Final = (
     _on_jobs("job.cancel", "Cancel", "cancelled", job_steps.CANCELLABLE, job_steps.cancel),
     _on_jobs(
@@ -189,6 +204,38 @@ _TABLE: Final = (
         options=SwitchOptions,
         step=event_steps.switch_route,
     ),
+    Verb(
+        name="letter.redrive",
+        words="Redrive",
+        done="delivered",
+        right=Can.ACT,
+        target=LettersTarget,
+        step=worker_steps.redrive_letters,
+    ),
+    _on_named("router.verify", "Verify", "hold", worker_steps.verify_router),
+    _on_named("sweep.run", "Run now", "moved", worker_steps.run_sweep, SweepOptions),
+    Verb(
+        name="signal.drop",
+        words="Drop",
+        done="dropped",
+        right=Can.ACT,
+        target=IdsTarget,
+        step=worker_steps.drop_signals,
+        final=True,
+    ),
+    Verb(
+        name="job.enqueue",
+        words="New job",
+        done="enqueued",
+        right=Can.ENQUEUE,
+        target=TaskTarget,
+        options=EnqueueOptions,
+        step=worker_steps.enqueue,
+    ),
+    _on_worker("worker.quiet", "Quiet", WorkerRequest.QUIET),
+    _on_worker("worker.resume", "Resume", WorkerRequest.RESUME),
+    _on_worker("worker.stop", "Stop", WorkerRequest.STOP),
+    _on_worker("worker.dump", "Dump", WorkerRequest.DUMP),
     Verb(
         name="letter.resolve",
         words="Resolve",

@@ -32,12 +32,17 @@ class ActionStore(Protocol):
         ...
 
     async def take_action(
-        self, holder: str, *, verbs: Sequence[str], lease: float
+        self, holder: str, *, verbs: Sequence[str], lease: float, skip: Sequence[str] = ()
     ) -> ActionRecord | None:
-        """Hold the oldest running action of these verbs whose holder's time is over.
+        """Hold the oldest running action of these verbs whose holder's time is over, but for those
+        of the ids in ``skip``.
 
         It is marked as resumed. None: there is none that nobody else is taking.
         """
+        ...
+
+    async def has_late_action(self, *, verbs: Sequence[str], skip: Sequence[str] = ()) -> bool:
+        """True if :meth:`take_action` would find one: a read, for whoever asks again and again."""
         ...
 
     async def stop_action(self, action: str) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from offpath.model.action import ActionRecord, ActionState
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
-from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.redaction import NOT_SHOWN, PLAIN, Redaction
 from offpath.operating.verbs import VERBS
 
 
@@ -84,14 +84,21 @@ _ENDS = {
 }
 _REASONS = {
     "unknown": "unknown (any more)",
+    "gone_or_busy": "gone, or has not answered many other requests",
+    "led_elsewhere": "led by another worker: run it there, or by force",
     "moved_since": "ended again since",
     "refused": "could not be: a unique key is taken, or undoing is still to come",
 }
 
 
 def _options(record: ActionRecord, seen: Redaction) -> Any:  # noqa: ANN401 - any JSON
-    """The options. A signal's payload is what a job is given, so it is shown to whom that is."""
+    """The options. What a job is given is shown to whom arguments are."""
     options = PLAIN.payload(record.options)
-    if isinstance(options, dict) and "payload" in options and not seen.payloads:
-        return {**options, "payload": seen.payload(record.options)}
-    return options
+    if not isinstance(options, dict) or seen.payloads:
+        return options
+    hidden = {name: NOT_SHOWN for name in _CARRIED if options.get(name)}
+    return {**options, **hidden}
+
+
+_CARRIED = ("payload", "input")
+"""Options that are what a job is given."""

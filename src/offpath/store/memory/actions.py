@@ -46,17 +46,28 @@ class MemoryActions(MemoryPart):
         return self._keep(replace(known, **told, held_until=until, finished_at=ended))
 
     async def take_action(
-        self, holder: str, *, verbs: Sequence[str], lease: float
+        self, holder: str, *, verbs: Sequence[str], lease: float, skip: Sequence[str] = ()
     ) -> ActionRecord | None:
         """Hold the oldest one whose holder's time is over."""
         now = self._clock.now()
-        running = [one for one in self._tables.actions.values() if one.state is _RUNNING]
-        late = [one for one in running if one.held_until <= now and one.verb in verbs]
+        late = self._late(now, verbs, skip)
         if not late:
             return None
         until = now + timedelta(seconds=lease)
         oldest = min(late, key=lambda one: one.id)
         return self._keep(replace(oldest, holder=holder, held_until=until, resumed=True))
+
+    async def has_late_action(self, *, verbs: Sequence[str], skip: Sequence[str] = ()) -> bool:
+        """True if the time of somebody who carries one out is over."""
+        return bool(self._late(self._clock.now(), verbs, skip))
+
+    def _late(self, now: datetime, verbs: Sequence[str], skip: Sequence[str]) -> list[ActionRecord]:
+        running = [one for one in self._tables.actions.values() if one.state is _RUNNING]
+        return [
+            one
+            for one in running
+            if one.held_until <= now and one.verb in verbs and one.id not in skip
+        ]
 
     async def stop_action(self, action: str) -> bool:
         """End it between two steps."""

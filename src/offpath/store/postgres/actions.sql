@@ -52,6 +52,7 @@ late as materialized (
     where o.state = 'running'
         and o.held_until <= (select clock.now from clock)
         and o.verb = any (array(select jsonb_array_elements_text(:verbs::text::jsonb)))
+    and o.id <> all (array(select jsonb_array_elements_text(:skip::text::jsonb)))
     order by o.id
     limit 1
     for update skip locked
@@ -66,6 +67,16 @@ returning
     a.id, offpath.micros(a.at), a.actor, a.via, a.verb, a.target, a.options, a.note, a.state,
     a.cursor, a.changed, a.unchanged, a.reasons, a.error, a.resumed::int, a.holder,
     offpath.micros(a.held_until), offpath.micros(a.finished_at)
+
+-- name: late_action
+-- Whether there is one whose holder's time is over.
+select 1
+from offpath.action o
+where o.state = 'running'
+    and o.held_until <= coalesce(:now::text::timestamptz, clock_timestamp())
+    and o.verb = any (array(select jsonb_array_elements_text(:verbs::text::jsonb)))
+    and o.id <> all (array(select jsonb_array_elements_text(:skip::text::jsonb)))
+limit 1
 
 -- name: stop_action
 -- Ends a running one between two of its steps.

@@ -50,13 +50,23 @@ def step(d: Dialect, progress: ActionProgress) -> Steps[ActionRecord | None]:
 
 
 def take(
-    d: Dialect, holder: str, *, verbs: Sequence[str], lease: float
+    d: Dialect, holder: str, *, verbs: Sequence[str], lease: float, skip: Sequence[str] = ()
 ) -> Steps[ActionRecord | None]:
     """Hold one whose holder's time is over."""
     query = d.sql["take_action"](
-        holder=holder, verbs=d.batch(list(verbs)), lease=d.span(lease), now=d.now
+        holder=holder,
+        verbs=d.batch(list(verbs)),
+        skip=d.batch(list(skip)),
+        lease=d.span(lease),
+        now=d.now,
     )
     return next(iter(_RECORDS.all((yield from one(query)))), None)
+
+
+def has_late(d: Dialect, *, verbs: Sequence[str], skip: Sequence[str] = ()) -> Steps[bool]:
+    """True if the time of somebody who carries one out is over."""
+    query = d.sql["late_action"](verbs=d.batch(list(verbs)), skip=d.batch(list(skip)), now=d.now)
+    return bool((yield from one(query)))
 
 
 def stop(d: Dialect, action: str) -> Steps[bool]:

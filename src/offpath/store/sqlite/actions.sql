@@ -41,12 +41,21 @@ where id = (
     select late.id from offpath_action as late
     where late.state = 'running' and late.held_until <= :now
         and late.verb in (select value from json_each(:verbs))
+        and late.id not in (select value from json_each(:skip))
     order by late.id
     limit 1
 )
 returning
     id, at, actor, via, verb, target, options, note, state, cursor, changed, unchanged, reasons,
     error, resumed, holder, held_until, finished_at
+
+-- name: late_action
+-- Whether there is one whose holder's time is over.
+select 1 from offpath_action
+where state = 'running' and held_until <= :now
+    and verb in (select value from json_each(:verbs))
+    and id not in (select value from json_each(:skip))
+limit 1
 
 -- name: stop_action
 -- Ends a running one between two of its steps.
