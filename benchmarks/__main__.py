@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from types import ModuleType
 
 import click
+import msgspec
 
 from benchmarks import economy, events, health, jobs, leases, workflows
 from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
@@ -83,6 +85,32 @@ def leases_command(backend: str, url: str | None, as_json: bool, cases: tuple[st
 def economy_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """Operations, sweeps, seals and proofs of a credits ledger."""
     _measure("economy", economy, backend, url, as_json, cases)
+
+
+@main.command("dashboard")
+@click.option("--url", help="A Postgres server; the run gets a fresh database on it.")
+@click.option("--ended", default=5_000_000, show_default=True, help="Ended jobs.")
+@click.option("--queued", default=1_000_000, show_default=True, help="Queued jobs.")
+@click.option("--dead", default=100_000, show_default=True, help="Dead jobs.")
+@click.option("--messages", default=1_000_000, show_default=True, help="Messages.")
+@click.option("--members", default=5_000, show_default=True, help="Members of one group.")
+@click.option("--viewers", default=20, show_default=True, help="Viewers at once.")
+@click.option("--rounds", default=20, show_default=True, help="Requests of each viewer a page.")
+@click.option("--jobs", default=20_000, show_default=True, help="Jobs of the worker beside.")
+@click.option("--json", "as_json", is_flag=True, help="One object instead of a table.")
+def dashboard_command(
+    url: str | None, viewers: int, rounds: int, jobs: int, *, as_json: bool, **sizes: int
+) -> None:
+    """Every page of the dashboard over a large Postgres, and a worker beside its viewers."""
+    from benchmarks import dashboard
+
+    with fresh_store("postgres", url or DEFAULT_POSTGRES) as place:
+        told = asyncio.run(dashboard.run(place, dashboard.Sizes(**sizes), viewers, rounds, jobs))
+    if as_json:
+        click.echo(msgspec.json.encode(told))
+    else:
+        dashboard.show(told)
+    sys.exit(0 if told["ok"] else 1)
 
 
 def _measure(

@@ -14,7 +14,9 @@ from offpath.cli.selection import Selection
 from offpath.cli.values import Changed
 from offpath.errors import OffpathError
 from offpath.model.action import LONGEST_NAME, MOST_IDS
+from offpath.model.brief import Kind
 from offpath.operating.actions import Asker, begin, end
+from offpath.operating.short_ids import all_whole
 
 T = TypeVar("T")
 Command = Callable[..., Awaitable[T]]
@@ -59,6 +61,7 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
     def wrap(command: Command[T]) -> Command[T]:
         @functools.wraps(command)
         async def run(app: App, /, **given: Any) -> T:  # noqa: ANN401 - whatever the command takes
+            given = await _whole(app, verb, given)
             chosen = {name: given[name] for name in options if given.get(name) is not None}
             by = Asker(name=actor(), via="cli")
             record = await begin(app, verb, by, about(given), chosen)
@@ -73,6 +76,17 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         return run
 
     return wrap
+
+
+async def _whole(app: App, verb: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The options with whole ids of rows."""
+    which, kind = given.get("which"), _KINDS.get(verb.partition(".")[0])
+    if kind is None or not isinstance(which, Selection) or not which.ids:
+        return given
+    return {**given, "which": which._replace(ids=await all_whole(app, kind, which.ids))}
+
+
+_KINDS: Final = {"job": Kind.JOB, "message": Kind.MESSAGE}
 
 
 def _counted(value: object) -> tuple[int, int]:

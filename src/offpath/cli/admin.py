@@ -1,4 +1,4 @@
-"""Looking after a store: workers, schema, checks, old jobs, settings."""
+"""Looking after a store: schema, checks, old jobs, settings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import store_settings
-from offpath.cli.frame import limit_option, plain_command, store_command, url_option
-from offpath.cli.health import member_table
+from offpath.cli.frame import plain_command, store_command, url_option
 from offpath.cli.values import DONE, FAILED, Listing, Said, Shown, Table, Value
 from offpath.config import Settings, load_settings
-from offpath.health.fleet import member
 from offpath.operating.checkup import examine, ill
-from offpath.operating.documents.workers import describe
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
 from offpath.store.protocol import Migration
@@ -25,22 +22,6 @@ from offpath.sweeps.prune import Prune
 
 _READABLE = 1e6
 """The number from which on ``g`` would round."""
-
-
-@click.command()
-@limit_option
-@store_command
-async def workers(app: App, *, limit: int) -> Listing:
-    r"""List the workers: how their loops go, and what they run.
-
-    A late one has been out of touch for longer than its lease: others take its jobs. One that is
-    gone stopped, or was found dead, within the last hour.
-
-    \b
-    offpath workers
-    """
-    members = [member(one) for one in (await app.workers())[-limit:]]
-    return Listing([describe(one) for one in members], member_table(members))
 
 
 @click.command()

@@ -27,10 +27,12 @@ from offpath.cli.job_views import changed_jobs, job_page, job_parts
 from offpath.cli.option_values import json_value
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Said, Shown
+from offpath.model.brief import Kind
 from offpath.model.job import JobState
 from offpath.operating import views
 from offpath.operating.documents.jobs import describe
 from offpath.operating.job_waits import nobody_takes
+from offpath.operating.short_ids import whole
 
 _state = only("--state", "jobs in this state", type=click.Choice([str(s) for s in JobState]))
 _task = only("--task", "jobs of this task")
@@ -88,9 +90,9 @@ async def show_job(app: App, *, job_id: str) -> Shown:
     hidden.
 
     \b
-    offpath jobs show 0198c0de-…
+    offpath jobs show 0198c0de
     """
-    job = await app.jobs.get(job_id)
+    job = await app.jobs.get(await whole(app, Kind.JOB, job_id))
     standing = await views.standing_of(app, job)
     waits = {"waits_for": standing.waits_for, "waited_for": standing.waited_for}
     parts = job_parts(job, waits=waits, steps=standing.steps, ill=standing.worker_problems)
@@ -258,7 +260,7 @@ async def show_dead(app: App, *, job_id: str) -> Shown:
     \b
     offpath dead show 0198c0de-…
     """
-    job = await app.dead.show(job_id)
+    job = await app.dead.show(await whole(app, Kind.JOB, job_id))
     return Shown(describe(job), job_parts(job))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from offpath.cli.admin import backup, doctor, migrate, prune, show_config, workers
+from offpath.cli.admin import backup, doctor, migrate, prune, show_config
 from offpath.cli.audit import audit
 from offpath.cli.demo import demo
 from offpath.cli.endpoints import endpoints
@@ -21,6 +21,7 @@ from offpath.cli.settle import settle
 from offpath.cli.status import status
 from offpath.cli.sweep import sweep
 from offpath.cli.worker import worker
+from offpath.cli.workers import workers
 
 _HELP = """Durable background work on the database you already run.
 

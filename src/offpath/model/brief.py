@@ -13,6 +13,8 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import JobState
 from offpath.model.quiet import Quiet
 
+MOST_QUEUES: Final = 10
+"""Queues that are named of a fault."""
 LONGEST_MESSAGE: Final = 300
 """Characters of a failure's message in a brief."""
 
@@ -115,6 +117,32 @@ class GroupGraph(Struct, frozen=True, kw_only=True):
     watches: tuple[GateWatch, ...]
     more: bool
     """True if the group has further members."""
+
+
+class FaultCount(Quiet, frozen=True, kw_only=True):
+    """Dead jobs of one task that died for one reason, of one fault."""
+
+    task: str
+    reason: str | None
+    key: str | None
+    """See :mod:`offpath.model.fault`; None for deaths that no attempt brought about."""
+    jobs: int
+    first_at: datetime
+    last_at: datetime
+    queues: tuple[str, ...]
+    """The first ten by name."""
+    sample: str
+    """The id of the newest of these jobs."""
+
+
+class FaultTally(Struct, frozen=True, kw_only=True):
+    """The faults of the newest dead jobs, the most frequent first."""
+
+    items: tuple[FaultCount, ...]
+    looked_at: int
+    """Dead jobs that were looked at."""
+    more: bool
+    """True if there are older ones, which are not counted here."""
 
 
 class SignalRecord(Quiet, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ from offpath.model.redact import redact_text
 
 LONGEST: Final = 200
 """Characters of a fault's text."""
+LONGEST_TYPE: Final = 200
+"""Characters of a type's name in a key."""
 _ANY: Final = "<…>"
 _PARTS: Final = re.compile(
     r"""
@@ -25,6 +27,24 @@ _PARTS: Final = re.compile(
 )
 _SEEN: Final = 2_000
 """Characters of a message that are looked at: its first line may be a megabyte."""
+
+
+def fault_key(kind: str, message: str) -> str:
+    """The key of a failure: its type, and the text that it shares with others of its cause.
+
+    Computed where a failure is handed over to be stored, never by a database.
+    """
+    return f"{kind[:LONGEST_TYPE]}: {fault_text(message)}".replace(
+        "\0", "\N{REPLACEMENT CHARACTER}"
+    )
+
+
+def key_parts(key: str | None) -> tuple[str | None, str]:
+    """The type and the text of a key; None and nothing for a death without one."""
+    if key is None:
+        return None, ""
+    kind, _, text = key.partition(": ")
+    return kind, text
 
 
 def fault_text(message: str) -> str:

@@ -60,7 +60,7 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
 
 
 class WorkerRequest(StrEnum):
-    """What an operator asks of a live worker."""
+    """The requests of an operator to a live worker."""
 
     QUIET = "quiet"
     """Take no more jobs, and keep those that run."""
@@ -86,13 +86,13 @@ class WorkerAnswer(Struct, frozen=True, kw_only=True):
     """The request's id."""
     request: WorkerRequest
     text: str = ""
-    """What it told: the dump. Secrets are hidden."""
+    """The text that it told: the dump. Secrets are hidden."""
     at: datetime | None = None
     """Set by the store."""
 
 
 class WorkerDesk(Struct, frozen=True, kw_only=True):
-    """What is asked of a worker, and the answer to the last that it has carried out."""
+    """The requests to a worker, and the answer to the last that it has carried out."""
 
     asked: tuple[WorkerAsk, ...] = ()
     """Requests that it has not answered, the oldest first."""

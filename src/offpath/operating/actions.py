@@ -35,10 +35,12 @@ from offpath.model.action import (
     ActionState,
     NewAction,
 )
+from offpath.model.brief import Kind
 from offpath.model.redact import redact_text
 from offpath.operating import previews
 from offpath.operating.orders import ActionAsked, ActionOrder, order_of
 from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.short_ids import whole
 from offpath.operating.steps import CHUNK, ActionWork, Stepped
 from offpath.operating.targets import RowsTarget
 from offpath.operating.verbs import VERBS, Verb, verb_of
@@ -294,7 +296,7 @@ async def carry_on(app: App, via: str) -> ActionRecord | None:
 
 async def action(app: App, action_id: str) -> ActionRecord:
     """One action. Raises ``NotFound``, ``InvalidArgument``."""
-    action_id = parse_id(action_id, "id")
+    action_id = await whole(app, Kind.ACTION, action_id)
     found = await app.store().actions(ActionFilter(ids=(action_id,)), limit=1)
     if not found:
         raise NotFound(f"there is no action {action_id} (any more)")
@@ -303,5 +305,6 @@ async def action(app: App, action_id: str) -> ActionRecord:
 
 async def stop(app: App, action_id: str) -> ActionRecord:
     """End a running action between two of its steps. Raises ``NotFound``."""
-    await app.store().stop_action(parse_id(action_id, "id"))
+    action_id = await whole(app, Kind.ACTION, action_id)
+    await app.store().stop_action(action_id)
     return await action(app, action_id)

@@ -6,6 +6,7 @@ from typing import Final
 
 from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
+from offpath.model.brief import Kind
 from offpath.model.endpoint import stream_of
 from offpath.model.message import Box, MessageFilter
 from offpath.model.route import AttemptStatus
@@ -14,7 +15,7 @@ from offpath.operating.documents.endpoints import EndpointShown
 from offpath.operating.documents.events import EventDocument, EventPage
 from offpath.operating.documents.routers import AttemptPage, RouterChecked
 from offpath.operating.redaction import PLAIN, Redaction
-from offpath.runtime.ids import parse_id
+from offpath.operating.short_ids import whole
 
 _NEWEST: Final = 20
 """Messages of an endpoint that are shown."""
@@ -59,7 +60,7 @@ async def checks(app: App, router: str) -> RouterChecked:
 
 async def event(app: App, event_id: str, seen: Redaction = PLAIN) -> EventDocument:
     """One event of the log. Raises ``NotFound``, ``InvalidArgument``."""
-    event_id = parse_id(event_id, "id")
+    event_id = await whole(app, Kind.EVENT, event_id)
     found = await app.store().find_events((event_id,))
     if not found:
         raise NotFound(f"there is no event {event_id} in the log (any more)")

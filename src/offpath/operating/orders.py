@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.model import checks
+from offpath.operating.short_ids import target_whole
 from offpath.operating.targets import RowsTarget, checked_rows
 from offpath.operating.verbs import Verb, verb_of
 
@@ -42,6 +43,7 @@ async def order_of(app: App, asked: ActionAsked) -> ActionOrder:
     verb = verb_of(asked.verb)
     target = read_part(asked.target, verb.target, "target")
     options = read_part(asked.options, verb.options, "options")
+    target = await target_whole(app, verb.name, target)
     if isinstance(target, RowsTarget):
         checked_rows(target, getattr(target, "where", None))
         now = await app.store().ping()

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from offpath.app import App
 from offpath.health.fleet import WorkerPresence
-from offpath.model.job import JobFilter, JobState
 from offpath.operating import views
 from offpath.operating.documents import faults, health, schedules
 from offpath.operating.documents.faults import FaultsDocument
@@ -18,8 +17,8 @@ from offpath.operating.documents.schedules import ScheduleDocument
 from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
 
-MOST_DEAD = 500
-"""Dead letters that are looked at for their faults; what is older is said to be there."""
+MOST_FAULTS = 100
+"""Faults that are told, the most frequent first."""
 _MOST_DUE = 1_000
 _SOON = 8
 """Schedules that are named."""
@@ -78,8 +77,7 @@ async def read(app: App, seen: Redaction = PLAIN) -> Overview:
 
 async def dead_faults(app: App) -> FaultsDocument:
     """The faults of the newest dead jobs."""
-    page = await app.store().find(JobFilter(states=(JobState.DEAD,)), limit=MOST_DEAD)
-    return faults.describe(page.items, more=page.next is not None)
+    return faults.describe(await app.store().faults(limit=MOST_FAULTS))
 
 
 def _verdict(health_now: HealthDocument) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from offpath.app import App
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
+from offpath.model.brief import Kind
 from offpath.model.group import GroupRecord
 from offpath.model.job import JobRecord, JobState
 from offpath.operating.documents import groups, jobs
@@ -15,7 +16,7 @@ from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.jobs import JobPage, JobStanding
 from offpath.operating.job_waits import holder_problems, steps_of, wait_of, waited_for
 from offpath.operating.redaction import PLAIN, Redaction
-from offpath.runtime.ids import parse_id
+from offpath.operating.short_ids import whole
 
 _OPEN: Final = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
 _FAILED: Final = (JobState.DEAD, JobState.CANCELLED)
@@ -23,7 +24,9 @@ _FAILED: Final = (JobState.DEAD, JobState.CANCELLED)
 
 async def job(app: App, job_id: str, seen: Redaction = PLAIN) -> JobStanding:
     """A job and what it waits for. Raises ``JobNotFound``, ``InvalidArgument``."""
-    return await standing_of(app, await app.jobs.get(job_id), seen)
+    return await standing_of(
+        app, await app.jobs.get(await whole(app, Kind.JOB, job_id, "job id")), seen
+    )
 
 
 async def standing_of(app: App, record: JobRecord, seen: Redaction = PLAIN) -> JobStanding:
@@ -55,7 +58,7 @@ async def group(
 
 async def group_record(app: App, given: str) -> GroupRecord:
     """The group. Raises ``JobNotFound``, and says so when a member's id was given."""
-    group_id = parse_id(given, "GROUP_ID")
+    group_id = await whole(app, Kind.JOB, given, "GROUP_ID")
     found = await app.store().groups((group_id,))
     if found:
         return found[0]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from offpath.model.brief import (
         BriefPage,
+        FaultTally,
         GateBrief,
         GroupBrief,
         GroupGraph,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_LOOKED_AT: Final = 20_000
 """Rows that one page looks at, whatever its filter matches."""
+MOST_DEAD: Final = 100_000
+"""Dead jobs whose faults are counted, the newest ones."""
 MOST_MEMBERS: Final = 5_000
 """Members of a group that are read for its graph."""
 
@@ -48,6 +51,12 @@ class BrowseStore(Protocol):
         conditions are tried on each row. So a page may be empty although some match further on:
         then ``next`` leads there. ``text`` is part of the message of the last failure, or with
         ``arguments`` of the input. At most 1,000 jobs a page.
+        """
+        ...
+
+    async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
+        """The faults of the newest ``most`` dead jobs: the most frequent first, then by task,
+        reason and key.
         """
         ...
 

@@ -361,6 +361,7 @@ class ObservedStore:
     # -- lists for people --------------------------------------------------------------------
 
     browse = _timed(Store.browse).quiet
+    faults = _timed(Store.faults).quiet
     graph = _timed(Store.graph).quiet
     browse_groups = _timed(Store.browse_groups).quiet
     open_gates = _timed(Store.open_gates).quiet

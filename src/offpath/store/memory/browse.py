@@ -8,7 +8,10 @@ from itertools import islice
 
 from offpath.model.brief import (
     LONGEST_MESSAGE,
+    MOST_QUEUES,
     BriefPage,
+    FaultCount,
+    FaultTally,
     GateBrief,
     GateWatch,
     GraphMember,
@@ -22,7 +25,7 @@ from offpath.model.gate import GateState
 from offpath.model.id_range import id_range
 from offpath.model.job import JobFilter, JobRecord, JobState
 from offpath.model.route import LogEvent
-from offpath.store.browse import MOST_LOOKED_AT, MOST_MEMBERS
+from offpath.store.browse import MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
 from offpath.store.memory import groups, reads
 from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.workflow_rows import MemoryGate
@@ -82,6 +85,25 @@ class MemoryBrowse(MemoryPart):
             jobs = [job for job in jobs if job.state in where.states]
         behind = [job for job in jobs if reads.is_beyond(job.id, after, newest=newest)]
         return sorted(behind, key=lambda job: job.id, reverse=newest)
+
+    async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
+        """The faults of the newest dead jobs."""
+        if limit <= 0 or most <= 0:
+            return FaultTally(items=(), looked_at=0, more=False)
+        dead = sorted(
+            (job for job in self._tables.jobs.values() if job.state is JobState.DEAD),
+            key=lambda job: job.id,
+            reverse=True,
+        )[:most]
+        found: dict[tuple[str, str | None, str | None], list[JobRecord]] = {}
+        for job in dead:
+            key = job.task, job.reason, self._tables.fault_keys.get(job.id)
+            found.setdefault(key, []).append(job)
+        told = sorted(
+            (_fault(*key, jobs) for key, jobs in found.items()),
+            key=lambda one: (-one.jobs, one.task, one.reason or "", one.key or ""),
+        )
+        return FaultTally(items=tuple(told[:limit]), looked_at=len(dead), more=len(dead) >= most)
 
     async def graph(self, group: str, *, limit: int = MOST_MEMBERS) -> GroupGraph:
         """The first members of a group, and the gates that hold them."""
@@ -232,6 +254,20 @@ class MemoryBrowse(MemoryPart):
                 return tuple(tables.routers.letters)
             case Kind.MESSAGE:
                 return tuple(tables.mailbox.rows)
+
+
+def _fault(task: str, reason: str | None, key: str | None, jobs: Sequence[JobRecord]) -> FaultCount:
+    ends = [job.finished_at for job in jobs if job.finished_at is not None]
+    return FaultCount(
+        task=task,
+        reason=reason,
+        key=key,
+        jobs=len(jobs),
+        first_at=min(ends),
+        last_at=max(ends),
+        queues=tuple(sorted({job.queue for job in jobs})[:MOST_QUEUES]),
+        sample=jobs[0].id,
+    )
 
 
 def _says(job: JobRecord, text: str | None, *, arguments: bool) -> bool:

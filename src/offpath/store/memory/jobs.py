@@ -67,6 +67,7 @@ def redrive(tables: Tables, now: datetime, redrives: Sequence[JobRedrive]) -> li
         after = _redriven(tables, now, job, due[job.id])
         if after is not None:
             tables.file(after, now)
+            tables.fault_keys.pop(job.id, None)
             answers.append(changed(job, after))
     return answers
 

@@ -21,6 +21,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.store.death_faults import deaths
 from offpath.store.memory import gates, groups, limits
 from offpath.store.memory.effects import PlannedEffects
 from offpath.store.memory.instants import later, maybe_later
@@ -148,6 +149,8 @@ class _SettlementEnd:
     def apply(self, batch: BatchAnswers) -> Settled:
         """File what was decided, and what follows from it."""
         tables, job = self._tables, self._job
+        if job.state is JobState.DEAD:
+            tables.fault_keys.update((each.id, each.key) for each in deaths([self._settlement]))
         if self._value is not None:
             root = tables.root_of(job.group_id)
             tables.groups.row(job.group_id, root).value = self._value

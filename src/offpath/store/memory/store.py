@@ -271,7 +271,7 @@ class MemoryStore(
         return workers.workers(self._tables, self._clock.now())
 
     async def ask_worker(self, worker: str, ask: WorkerAsk) -> bool:
-        """Ask something of a live worker, which is told of it."""
+        """Ask something of a live worker; who listens hears a hint."""
         asked = workers.ask(self._tables, worker, ask)
         if asked:
             self._hints.emit(Hint.CANCEL)

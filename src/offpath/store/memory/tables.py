@@ -59,6 +59,7 @@ class Tables:
         "endpoints",
         "expiring",
         "expiring_claims",
+        "fault_keys",
         "findings",
         "gates",
         "groups",
@@ -89,6 +90,7 @@ class Tables:
         self._terms: dict[str, JobTerms] = {}  # only of jobs whose terms are not plain
         self.lanes = Lanes()
         self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
+        self.fault_keys: dict[str, str] = {}  # dead job -> the fault of its last attempt
         self.keys: dict[str, str] = {}  # unique key -> who has it
         self.declarations: dict[tuple[str, str, str], Declaration] = {}  # by kind, name, text
         self.actions: dict[str, ActionRecord] = {}
@@ -238,6 +240,7 @@ class Tables:
         self.tally.remove(job)
         del self.jobs[job.id]
         self._terms.pop(job.id, None)
+        self.fault_keys.pop(job.id, None)
         if job.unique_key is not None:
             self.release_key(job.unique_key, job.id)
         self.groups.forget(job, self.root_of(job.group_id))

@@ -355,3 +355,23 @@ from offpath.worker t
 where t.id collate "C" between :first::text and :last::text
 order by t.id collate "C"
 limit :limit::int
+
+-- name: faults
+-- The newest dead jobs by their fault, the most frequent first.
+with looked as materialized (
+    select j.task, j.reason, j.error_key, j.queue, j.finished_at, j.id
+    from offpath.job j
+    where j.state = 'dead'
+    order by j.id desc
+    limit :most::int
+)
+select
+    l.task, l.reason, l.error_key, count(*), min(offpath.micros(l.finished_at)),
+    max(offpath.micros(l.finished_at)), jsonb_agg(distinct l.queue)::text, max(l.id::text),
+    (select count(*) from looked)
+from looked l
+group by l.task, l.reason, l.error_key
+order by
+    count(*) desc, l.task collate "C", l.reason collate "C" nulls first,
+    l.error_key collate "C" nulls first
+limit :limit::int

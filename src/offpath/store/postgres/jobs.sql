@@ -97,6 +97,7 @@ set state = case
     losses = case when j.finished_at is null then j.losses else 0 end,
     suspected = case when j.finished_at is null then j.suspected end,
     redrives = j.redrives + case when j.finished_at is null then 0 else 1 end,
+    error_key = null,
     deadline = case
         when j.finished_at is null then j.deadline
         else (select clock.now from clock) + j.deadline_in * interval '1 second'

@@ -24,6 +24,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.store.death_faults import deaths
 from offpath.store.postgres.aftermath import dead
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ends import AppliedBatch
@@ -327,7 +328,12 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def _trim(batch: AppliedBatch, sql: Catalogue) -> Steps[None]:
-    """Keep the history of jobs short that may have failed often; a success is not to be undone."""
+    """Note the faults of deaths, keep the history of jobs short that may have failed often; a
+    success is not to be undone.
+    """
+    faults = deaths([batch.settlements[n] for n in batch.ended])
+    if faults:
+        yield from ask(sql["note_faults"](batch=to_json(faults)))
     jobs = {n: batch.settlements[n].job for n in batch.ended}
     often = [job.id for job in jobs.values() if job.deliveries > KEPT_FAILURES]
     if often:

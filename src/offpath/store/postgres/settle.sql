@@ -69,6 +69,13 @@ returning
     (j.unique_key is not null and j.unique_states @> '"running"'
         and not j.unique_states @> '"queued"')::int
 
+-- name: note_faults
+-- The faults of jobs that have just died, which this transaction holds.
+update offpath.job j
+set error_key = b.key
+from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, key text)
+where j.id = b.id and j.state = 'dead'
+
 -- name: settle
 -- Ends attempts in any way, and writes down their failures. Lost leases are missing in the answer.
 with clock as materialized (

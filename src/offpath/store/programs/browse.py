@@ -10,7 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from offpath.model.brief import (
+    MOST_QUEUES,
     BriefPage,
+    FaultCount,
+    FaultTally,
     GateBrief,
     GateWatch,
     GraphMember,
@@ -25,13 +28,14 @@ from offpath.model.group import GroupPolicy
 from offpath.model.id_range import id_range
 from offpath.model.job import JobFilter, JobState
 from offpath.model.route import LogEvent
-from offpath.store.browse import MOST_LOOKED_AT, MOST_MEMBERS
+from offpath.store.browse import MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
 from offpath.store.programs.answers import STATES
 from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, ask, one
 from offpath.store.programs.events import EVENTS
 from offpath.store.programs.instants import readable
 from offpath.store.programs.list_rows import (
     BriefRow,
+    FaultRow,
     GateBriefRow,
     GroupBriefRow,
     MemberRow,
@@ -127,6 +131,31 @@ def next_due(d: Dialect, queue: str, *, limit: int = 20) -> Steps[list[JobBrief]
         return []
     rows = yield from ask(d.sql["next_due"](queue=queue, limit=min(limit, MOST_ON_A_PAGE)))
     return list((yield from _briefs(d, [each for (each,) in rows])))
+
+
+def faults(d: Dialect, *, limit: int = 100, most: int = MOST_DEAD) -> Steps[FaultTally]:
+    """The faults of the newest dead jobs."""
+    if limit <= 0 or most <= 0:
+        return FaultTally(items=(), looked_at=0, more=False)
+    rows = yield from one(d.sql["faults"](most=most, limit=limit))
+    found = [FaultRow._make(row) for row in rows]
+    looked = found[0].looked_at if found else 0
+    return FaultTally(
+        items=tuple(_fault(row) for row in found), looked_at=looked, more=looked >= most
+    )
+
+
+def _fault(row: FaultRow) -> FaultCount:
+    return FaultCount(
+        task=row.task,
+        reason=row.reason,
+        key=row.key,
+        jobs=row.jobs,
+        first_at=readable(row.first),
+        last_at=readable(row.last),
+        queues=tuple(sorted(_texts(row.queues)))[:MOST_QUEUES],
+        sample=row.sample,
+    )
 
 
 # -- groups and gates ------------------------------------------------------------------------------

@@ -68,6 +68,20 @@ class GateBriefRow(NamedTuple):
     sample: str | None
 
 
+class FaultRow(NamedTuple):
+    """A fault, beside how many dead jobs were looked at."""
+
+    task: str
+    reason: str | None
+    key: str | None
+    jobs: int
+    first: int
+    last: int
+    queues: str
+    sample: str
+    looked_at: int
+
+
 class SignalRow(NamedTuple):
     """A signal that nobody has taken."""
 

@@ -147,6 +147,7 @@ class SqlStore(SqlLedgerReads):
 
     # -- lists for people ------------------------------------------------------------------
 
+    faults = transition(browse.faults, _WALKED)
     graph = transition(browse.graph, _ASKED)
     browse_groups = transition(browse.browse_groups, _WALKED)
     open_gates = transition(browse.open_gates, _ASKED)

@@ -115,7 +115,7 @@ def _signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> list[Query]:
 
 
 def ask_worker(d: Dialect, worker: str, ask: WorkerAsk) -> Steps[bool]:
-    """Ask something of a live worker, which is told of it."""
+    """Ask something of a live worker; who listens hears a hint."""
     query = d.sql["ask_worker"](worker=worker, id=ask.id, ask=d.json(ask), most=MOST_ASKED)
     asked = bool((yield from one(query)))
     if asked:

@@ -437,3 +437,20 @@ select id from offpath_worker
 where id between :first and :last
 order by id
 limit :limit
+
+-- name: faults
+-- The newest dead jobs by their fault, the most frequent first.
+with looked as materialized (
+    select task, reason, error_key, queue, finished_at, id
+    from offpath_job indexed by offpath_job_dead
+    where state = 'dead'
+    order by id desc
+    limit :most
+)
+select
+    task, reason, error_key, count(*), min(finished_at), max(finished_at),
+    json_group_array(distinct queue), max(id), (select count(*) from looked)
+from looked
+group by task, reason, error_key
+order by count(*) desc, task, reason, error_key
+limit :limit

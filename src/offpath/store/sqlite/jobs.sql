@@ -64,6 +64,7 @@ update or ignore offpath_job set
     losses = case when finished_at is null then losses else 0 end,
     suspected = case when finished_at is null then suspected end,
     redrives = redrives + (finished_at is not null),
+    error_key = null,
     changed_at = case when finished_at is null then changed_at else :now end,
     cancel_requested = 0,
     started_at = case when finished_at is null then started_at end,

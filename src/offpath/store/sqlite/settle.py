@@ -21,6 +21,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
+from offpath.store.death_faults import deaths
 from offpath.store.programs.aftermath import Aftermath
 from offpath.store.programs.instants import instant, micros
 from offpath.store.sqlite import gates, groups, limits
@@ -220,6 +221,8 @@ class _Batch:
             if isinstance(one.outcome, Retry | Dead | Cancelled) and one.outcome.failure is not None
         ]
         record_failures(self._session, self._now, failures)
+        if faults := deaths(mine):
+            self._session.run(SQL["note_faults"](batch=batch(faults)))
 
     def _forget_undo(self) -> None:
         # What undoes a success is never run, and would keep the job from being pruned.

@@ -121,6 +121,12 @@ returning
     and instr(unique_states, 'running')
     and not instr(unique_states, 'scheduled,ready')
 
+-- name: note_faults
+-- The faults of jobs that have just died.
+update offpath_job set error_key = new.value ->> 'key'
+from json_each(:batch) as new
+where offpath_job.id = new.value ->> 'id' and +offpath_job.state = 'dead'
+
 -- name: record_failures
 -- Attempts that failed, for the history of their jobs.
 insert into offpath_failure (job, type, failure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from offpath.app import App
+from offpath.model.brief import Kind
 from offpath.operating import event_views
 from offpath.operating.documents import endpoints, messages, routers
 from offpath.operating.documents.endpoints import EndpointList, EndpointShown
@@ -16,7 +17,7 @@ from offpath.operating.documents.routers import (
     RouterList,
     RouterShown,
 )
-from offpath.runtime.ids import parse_id
+from offpath.operating.short_ids import whole
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.queries import ATTEMPT_NAMES, LOG_NAMES, MESSAGE_NAMES
 
@@ -42,7 +43,7 @@ async def _messages(app: App, asking: Asking) -> MessageListing:
 
 
 async def _message(app: App, asking: Asking) -> MessageShown:
-    found = await app.messages.get(parse_id(asking.path["id"], "id"))
+    found = await app.messages.get(await whole(app, Kind.MESSAGE, asking.path["id"]))
     return messages.describe_whole(found, asking.seen)
 
 

@@ -1,4 +1,4 @@
--- What operators ask of workers, and the last answer of each.
+-- What operators ask of workers, the last answer of each, and the fault that a job died of.
 
 alter table offpath.worker
     -- Requests that it has not answered, the oldest first.
@@ -16,3 +16,6 @@ alter table offpath.worker
 
 -- Gates that wait, which people look at: the others stay with their jobs.
 create index job_gate_open on offpath.job_gate (id) where state = 'open';
+
+-- Null for deaths that no attempt brought about, and for those from before.
+alter table offpath.job add column error_key text;

@@ -1,4 +1,4 @@
--- What operators ask of workers, and the last answer of each.
+-- What operators ask of workers, the last answer of each, and the fault that a job died of.
 
 -- Requests that it has not answered, the oldest first.
 alter table offpath_worker add column asked text
@@ -11,3 +11,6 @@ alter table offpath_worker add column answered_at integer
 
 -- Gates that wait, which people look at: the others stay with their jobs.
 create index offpath_job_gate_open on offpath_job_gate (id) where state = 'open';
+
+-- Null for deaths that no attempt brought about, and for those from before.
+alter table offpath_job add column error_key text;

@@ -1,0 +1,62 @@
+"""Short ids: the unique beginning of an id stands for it, wherever an operator gives one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from offpath.app import App
+from offpath.errors import InvalidArgument, NotFound
+from offpath.model.brief import Kind
+from offpath.model.id_range import LEAST, id_range
+from offpath.operating.targets import IdTarget, JobsTarget, MessagesTarget
+from offpath.runtime.ids import parse_id
+
+MOST_TOLD: Final = 10
+"""Candidates that are named."""
+
+
+async def whole(app: App, kind: Kind, given: str, name: str = "id") -> str:
+    """The whole id that begins with what was given; a whole one is not looked for.
+
+    Raises ``InvalidArgument`` for what cannot be an id and, with the candidates, for the beginning
+    of several; ``NotFound`` where no id begins so.
+    """
+    try:
+        return parse_id(given, name)
+    except InvalidArgument:
+        if id_range(given) is None:
+            raise
+    found = await app.store().ids_beginning(kind, given, limit=MOST_TOLD + 1)
+    if not found:
+        raise NotFound(f"no {kind.value} has an id that begins with {given[:40]!r}")
+    if len(found) > 1:
+        listed = ", ".join(found[:MOST_TOLD]) + (", …" if len(found) > MOST_TOLD else "")
+        raise InvalidArgument(
+            f"several ids of {kind.value}s begin with {given[:40]!r}: {listed}; give more of it, "
+            f"at least {LEAST} characters"
+        )
+    return found[0]
+
+
+async def all_whole(app: App, kind: Kind, given: Iterable[str]) -> tuple[str, ...]:
+    """The whole ids of several, in their order. Raises as :func:`whole`."""
+    return tuple([await whole(app, kind, each) for each in given])
+
+
+async def target_whole(app: App, verb: str, target: Any) -> Any:  # noqa: ANN401 - any verb's
+    """A target whose ids are whole. Raises as :func:`whole`."""
+    match target:
+        case JobsTarget() if target.ids:
+            return replace(target, ids=await all_whole(app, Kind.JOB, target.ids))
+        case MessagesTarget() if target.ids:
+            return replace(target, ids=await all_whole(app, Kind.MESSAGE, target.ids))
+        case IdTarget() if (kind := _KINDS.get(verb.partition(".")[0])) is not None:
+            return replace(target, id=await whole(app, kind, target.id))
+    return target
+
+
+_KINDS: Final = {"group": Kind.JOB, "worker": Kind.WORKER}
+"""The kinds of targets that have one id, by the first word of the verb."""
