@@ -1,0 +1,389 @@
+"""The dashboard over a large Postgres: statements, database time and answers of every page.
+
+It fills a database of its own, asks each page of the table of readings, at 1 and at many viewers,
+and lets a worker run beside the viewers and without them, in alternating pairs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.report import machine_speed, percentile
+from offpath.app import App
+from offpath.store.postgres.dialect import PostgresRunner
+from offpath.store.sql import Query, Statement
+from offpath.web import auth, dashboard
+from offpath.web.console.application import API
+from offpath.web.console.readings import READINGS
+
+TOKEN: Final = "the token of the benchmark"  # noqa: S105 - of a database that lives for the run
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+STATEMENTS, DATABASE_MS, ANSWER_MS, WORKER_LOSS = 8, 100.0, 200.0, 0.03
+"""The budgets of a page, and of a worker beside twenty viewers."""
+_WARM: Final = 2
+_PAIRS: Final = 2
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows to fill it with."""
+
+    ended: int
+    queued: int
+    dead: int
+    messages: int
+    members: int
+
+
+class PageMeasure(msgspec.Struct, kw_only=True):
+    """What one page cost. Times are milliseconds, at the median and at the 95th percentile."""
+
+    url: str
+    status: int
+    statements: int
+    database_p50: float
+    database_p95: float
+    answer_p50: float
+    answer_p95: float
+    crowded_p95: float
+    """The answer with all viewers at once."""
+    kilobytes: float
+
+    @property
+    def within(self) -> bool:
+        """True if it keeps to the budgets."""
+        return (
+            self.status == HTTPStatus.OK
+            and self.statements <= STATEMENTS
+            and self.database_p95 <= DATABASE_MS
+            and self.crowded_p95 <= ANSWER_MS
+        )
+
+
+# -- filling ---------------------------------------------------------------------------------------
+
+_ID = "('0190' || lpad(to_hex(n), 8, '0') || '70008000000000000000')::uuid"
+_JOB = "enqueued_at, run_at, queue, task, input, fingerprint, options"
+_COMMON = (
+    "now() - interval '30 days' + n * interval '0.1 second', "
+    "now() - interval '30 days' + n * interval '0.1 second', "
+    "'queue' || n % 20, 'task' || n % 50, '{\"n\": ' || n || '}', '', '{}'"
+)
+
+
+def fill(url: str, sizes: Sizes) -> None:
+    """Rows as years of work leave them, written past the triggers, then analysed."""
+    first_dead, first_queued = sizes.ended, sizes.ended + sizes.dead
+    first_member = first_queued + sizes.queued
+    ended = f"finished_at, expires_at, {_JOB}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("set session_replication_role = replica")
+        connection.execute(
+            f"insert into offpath.job (id, state, finished_at, expires_at, {_JOB}) "
+            f"select {_ID}, case when n % 20 = 0 then 'cancelled' else 'succeeded' end, "
+            f"now() - interval '1 day', now() + interval '6 days', {_COMMON} "
+            f"from generate_series(0, {sizes.ended - 1}) n"
+        )
+        connection.execute(
+            f"insert into offpath.job (id, state, reason, error_key, attempt, {ended}) "
+            f"select {_ID}, 'dead', 'exhausted', 'SMTPError' || n % 7 || ': Connection <…>', 5, "
+            f"now() - interval '1 hour', now() + interval '29 days', {_COMMON} "
+            f"from generate_series({first_dead}, {first_queued - 1}) n"
+        )
+        connection.execute(
+            "insert into offpath.failure (job, delivery, attempt, at, kind, type, message) "
+            f"select {_ID}, 5, 5, now() - interval '1 hour', 'error', 'SMTPError' || n % 7, "
+            "'Connection ' || n || ' unexpectedly closed by host ' || n % 3 "
+            f"from generate_series({first_dead}, {first_queued - 1}) n"
+        )
+        connection.execute(
+            f"insert into offpath.job (id, state, {_JOB}) "
+            f"select {_ID}, case when n % 10 = 0 then 'scheduled' else 'ready' end, {_COMMON} "
+            f"from generate_series({first_queued}, {first_member - 1}) n"
+        )
+        connection.execute(
+            f"insert into offpath.job (id, state, finished_at, grouped, group_id, parent, {_JOB}) "
+            f"select {_ID}, 'succeeded', now(), true, nullif(r.id, {_ID}::text), "
+            f"nullif(r.id, {_ID}::text), {_COMMON} "
+            f"from generate_series({first_member}, {first_member + sizes.members - 1}) n, "
+            f"(select ('0190' || lpad(to_hex({first_member}), 8, '0') || "
+            "'70008000000000000000')::uuid::text as id) r"
+        )
+        connection.execute(
+            "insert into offpath.message (id, created_at, due_at, finished_at, box, stream, state, "
+            f"topic, payload) select {_ID}::text, now(), now(), now(), 'out', 'stream' || n % 5, "
+            "'done', 'order.paid', '{}' "
+            f"from generate_series(0, {sizes.messages - 1}) n"
+        )
+        connection.execute(
+            "insert into offpath.job_group (id, open) "
+            f"select ('0190' || lpad(to_hex({first_member}), 8, '0') || "
+            "'70008000000000000000')::uuid::text, 0"
+        )
+        connection.execute("vacuum analyze")
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+class Spent:
+    """What the store of this process has spent: statements, and seconds in its transactions."""
+
+    def __init__(self) -> None:
+        self.statements = 0
+        self.seconds = 0.0
+
+
+@contextmanager
+def counted() -> Iterator[Spent]:
+    """Count every statement that is made and time every transaction, until the end."""
+    spent = Spent()
+    call, run = Statement.__call__, PostgresRunner.run
+
+    def counting(self: Statement, **params: Any) -> Query:  # noqa: ANN401 - any value is bound
+        spent.statements += 1
+        return call(self, **params)
+
+    async def timing(self: PostgresRunner, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - its own
+        began = time.perf_counter()
+        try:
+            return await run(self, *args, **more)
+        finally:
+            spent.seconds += time.perf_counter() - began
+
+    Statement.__call__ = counting  # type: ignore[method-assign]
+    PostgresRunner.run = timing  # type: ignore[method-assign]
+    try:
+        yield spent
+    finally:
+        Statement.__call__ = call  # type: ignore[method-assign]
+        PostgresRunner.run = run  # type: ignore[method-assign]
+
+
+async def ask(console: Asgi, path: str) -> tuple[int, int, float]:
+    """One request as a server makes it: its status, its bytes, its seconds."""
+    plain, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "path": plain,
+        "raw_path": plain.encode(),
+        "root_path": "",
+        "scheme": "http",
+        "query_string": query.encode(),
+        "client": ("127.0.0.1", 1),
+        "server": ("localhost", 80),
+        "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {TOKEN}".encode())],
+    }
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Mapping[str, Any]) -> None:
+        sent.append(message)
+
+    began = time.perf_counter()
+    await console(scope, receive, send)
+    took = time.perf_counter() - began
+    size = sum(len(one.get("body", b"")) for one in sent)
+    return sent[0]["status"], size, took
+
+
+def urls(known: Mapping[str, str]) -> list[str]:
+    """Every page of the table, and the lists with filters that match little of much."""
+    found = []
+    for one in READINGS:
+        path = one.page or one.path
+        parts = re.findall(r"{(\w+)}", path)
+        named = {part: known.get(f"{one.name}.{part}") for part in parts}
+        if all(named.values()):
+            found.append(path.format(**named))
+    filters = ("state=dead", "state=queued&queue=queue3", "task=nobody_has_it", "tag=vip")
+    return [*dict.fromkeys(found), *(f"/jobs?{one}" for one in filters)]
+
+
+async def measure(
+    url: str, known: Mapping[str, str], viewers: int, rounds: int
+) -> list[PageMeasure]:
+    """Every page, first by one viewer alone, then by all of them at once."""
+    console = dashboard(url, auth=auth.token({"bench": TOKEN}))
+    measured = []
+    with counted() as spent:
+        for path in urls(known):
+            if (await ask(console, path))[0] == HTTPStatus.NOT_FOUND:
+                path = f"{API}{path}"  # noqa: PLW2901 - it is read as JSON alone
+            database, answers, statements, status, size = [], [], 0, 0, 0
+            for each in range(_WARM + rounds):
+                before = spent.statements, spent.seconds
+                status, size, took = await ask(console, path)
+                await asyncio.sleep(1.1 if each < _WARM else 0)  # past what is shared for a second
+                if each >= _WARM - 1:
+                    statements = max(statements, spent.statements - before[0])
+                if each >= _WARM:
+                    database.append(1000 * (spent.seconds - before[1]))
+                    answers.append(1000 * took)
+            crowd = await asyncio.gather(*(_viewer(console, path, rounds) for _ in range(viewers)))
+            measured.append(
+                PageMeasure(
+                    url=path,
+                    status=status,
+                    statements=statements,
+                    database_p50=percentile(database, 0.5),
+                    database_p95=percentile(database, 0.95),
+                    answer_p50=percentile(answers, 0.5),
+                    answer_p95=percentile(answers, 0.95),
+                    crowded_p95=percentile([one for several in crowd for one in several], 0.95),
+                    kilobytes=size / 1024,
+                )
+            )
+    return measured
+
+
+async def _viewer(console: Asgi, path: str, rounds: int) -> list[float]:
+    return [1000 * (await ask(console, path))[2] for _ in range(rounds)]
+
+
+# -- a worker beside -------------------------------------------------------------------------------
+
+_WORKER = """
+import asyncio, sys, time
+import offpath
+
+app = offpath.App(sys.argv[1])
+jobs = int(sys.argv[2])
+
+@app.task(name="bench.nothing", queue="bench")
+async def nothing() -> None: ...
+
+async def main() -> None:
+    async with app:
+        for _ in range(jobs // 500):
+            await app.enqueue([nothing.job() for _ in range(500)])
+        worker = app.worker(queues=("bench",), concurrency=100)
+        began = time.perf_counter()
+        done = await worker.run_until_idle()
+        print(done.total / (time.perf_counter() - began))
+
+asyncio.run(main())
+"""
+
+
+async def worker_rates(url: str, viewers: int, jobs: int) -> tuple[list[float], list[float]]:
+    """Jobs a second of a worker in a process of its own: alone, and beside viewers."""
+    console = dashboard(url, auth=auth.token({"bench": TOKEN}))
+    alone, beside = [], []
+    for _ in range(_PAIRS):
+        alone.append(await _rate(url, jobs))
+        looking = [asyncio.create_task(_looker(console, n)) for n in range(viewers)]
+        beside.append(await _rate(url, jobs))
+        for one in looking:
+            one.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
+    return alone, beside
+
+
+async def _looker(console: Asgi, number: int) -> None:
+    """A viewer of the overview and two lists, each two seconds."""
+    paths = ("/", "/jobs?state=dead", "/queues")
+    while True:
+        await ask(console, paths[number % len(paths)])
+        await asyncio.sleep(2.0)
+
+
+async def _rate(url: str, jobs: int) -> float:
+    command = [sys.executable, "-c", _WORKER, url, str(jobs)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    out, _ = await process.communicate()
+    return float(out.decode().split()[-1])
+
+
+# -- the run ---------------------------------------------------------------------------------------
+
+
+async def run(url: str, sizes: Sizes, viewers: int, rounds: int, jobs: int) -> dict[str, Any]:
+    """Fill, ask, and let a worker run beside; everything that is told."""
+    app = App(url, migrate=True, auto_start=False)
+    async with app:
+        pass
+    began = time.perf_counter()
+    await asyncio.to_thread(fill, url, sizes)
+    filled = time.perf_counter() - began
+    pages = await measure(url, await _known(url), viewers, rounds)
+    alone, beside = await worker_rates(url, viewers, jobs)
+    loss = 1 - max(beside) / max(alone)
+    return {
+        "sizes": msgspec.to_builtins(sizes),
+        "filled_s": filled,
+        "speed": machine_speed(),
+        "viewers": viewers,
+        "pages": pages,
+        "worker_alone": alone,
+        "worker_beside": beside,
+        "worker_loss": loss,
+        "ok": all(one.within for one in pages) and loss <= WORKER_LOSS,
+    }
+
+
+async def _known(url: str) -> dict[str, str]:
+    """An example for each path that names one thing."""
+    app = App(url, auto_start=False)
+    async with app:
+        store = app.store()
+        dead = (await app.dead.list(limit=1)).items[0]
+        groups = await store.browse_groups(limit=1)
+        page = await app.messages.find(limit=1)
+    group = groups[0].id
+    return {
+        "job.id": dead.id,
+        "group.id": group,
+        "group_graph.id": group,
+        "graph.id": group,
+        "queue.name": "queue3",
+        "task.name": "task3",
+        "message.id": page.items[0].id if page.items else "",
+    }
+
+
+def show(told: dict[str, Any]) -> None:
+    """Print it as a table."""
+    table = Table(title=f"dashboard: {told['sizes']}, {told['viewers']} viewers")
+    columns = (
+        *("url", "status", "statements", "db p50", "db p95", "p50", "p95", "crowd p95", "KiB"),
+        "",
+    )
+    for column in columns:
+        table.add_column(column, justify="left" if column == "url" else "right")
+    for one in told["pages"]:
+        database, answer = (one.database_p50, one.database_p95), (one.answer_p50, one.answer_p95)
+        table.add_row(
+            one.url,
+            str(one.status),
+            str(one.statements),
+            *(f"{each:.1f}" for each in (*database, *answer, one.crowded_p95)),
+            f"{one.kilobytes:.0f}",
+            "" if one.within else "over",
+        )
+    console = Console()
+    console.print(table)
+    both = (told["worker_alone"], told["worker_beside"])
+    rates = [", ".join(f"{each:.0f}" for each in several) for several in both]
+    console.print(
+        f"worker alone {rates[0]} jobs/s, beside {rates[1]} jobs/s: "
+        f"{100 * told['worker_loss']:.1f} % less (at most {100 * WORKER_LOSS:.0f} %)"
+    )
+    console.print("within the budgets" if told["ok"] else "over the budgets")
