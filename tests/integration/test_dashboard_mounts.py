@@ -20,13 +20,15 @@ from django.test import override_settings
 from django.urls import path
 from fastapi import FastAPI
 from flask import Flask
+from litestar import Litestar, asgi
+from litestar.types import Receive, Scope, Send
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client
 
 import offpath
-from offpath.web import auth, dashboard
+from offpath.web import auth, dashboard, under
 from offpath.web.console import places
 from tests.browser.scene import fill, make_app
 from tests.unit.web.dashboard.rig import TOKEN, Site
@@ -132,7 +134,17 @@ async def _from_who_stays(service: Any) -> tuple[int, bytes]:
     return start["status"], body["body"]
 
 
+def _litestar(console: Any) -> Any:
+    placed = under(console, "/jobs")
+
+    async def jobs(scope: Scope, receive: Receive, send: Send) -> None:
+        await placed(scope, receive, send)  # type: ignore[arg-type]
+
+    return Litestar([asgi("/jobs", is_mount=True, copy_scope=True)(jobs)])
+
+
 MOUNTS = {
+    "litestar": (_litestar, False),
     "starlette": (_starlette, False),
     "fastapi": (_fastapi, False),
     "django-asgi": (_django_asgi, False),
@@ -155,8 +167,10 @@ async def test_pages_and_actions_work_where_it_is_mounted(mount: str, url: str) 
         links = re.findall(r'(?:href|src|action)="(/[^"]*)"', body.decode())
         assert links
         assert [one for one in links if not one.startswith("/jobs/")] == []
+        sheet = next(one for one in links if "console.css" in one)
+        assert (await ask("GET", sheet, b""))[0] == 200
     await _act(app, ask)
-    if mount not in {"starlette", "fastapi"}:
+    if mount not in {"starlette", "fastapi", "litestar"}:
         assert await ask("GET", "/", b"") == (200, b"the service's own page")
     await _close(console)
     await app.close()

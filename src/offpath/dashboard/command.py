@@ -21,6 +21,7 @@ from offpath.config import normal_url
 from offpath.errors import ConfigurationError, MissingExtra
 from offpath.web import auth
 from offpath.web.mount import DashboardTerms, mounted
+from offpath.web.prefix import under
 
 PORT = 8787
 _TOKEN = "OFFPATH_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
@@ -108,7 +109,7 @@ def dashboard(
             f"{host} is reached by others: give --token-file, or set {_TOKEN}, so that they sign in"
         )
     try:
-        from offpath.dashboard.server import listen, prefixed, serve
+        from offpath.dashboard.server import listen, serve
         from offpath.web.console.sign_in import OneTimeCode
     except ImportError as error:
         raise MissingExtra(
@@ -117,7 +118,7 @@ def dashboard(
     known = auth.token(given or secrets.token_urlsafe(24))
     code = None if given else OneTimeCode("token", time.monotonic)
     terms = replace(terms, loopback=local)
-    app = prefixed(mounted(shown, known, terms, code), prefix)
+    app = under(mounted(shown, known, terms, code), prefix)
     with listen(host, port) as listener:
         taken = listener.getsockname()[1]
         link = _link(host, taken, prefix, None if code is None else code.text)

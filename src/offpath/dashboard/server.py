@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from offpath.errors import ConfigurationError, MissingExtra
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
 GRACE: Final = 3
 """Seconds that requests have to end after a signal."""
@@ -47,19 +47,3 @@ def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> N
         signal.signal(each, lambda *_: None)
     ready()
     uvicorn.Server(config).run(sockets=[listener])
-
-
-def prefixed(app: ASGIApp, prefix: str) -> ASGIApp:
-    """The app under a prefix, be it that a proxy takes it away before, or leaves it."""
-    root = f"/{prefix.strip('/')}" if prefix.strip("/") else ""
-    if not root:
-        return app
-
-    async def under(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            path: str = scope["path"]
-            kept = path == root or path.startswith(f"{root}/")
-            scope = {**scope, "root_path": root, "path": path if kept else root + path}
-        await app(scope, receive, send)
-
-    return under

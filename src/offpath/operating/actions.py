@@ -61,6 +61,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 
 async def preview(app: App, asked: ActionAsked, seen: Redaction = PLAIN) -> previews.Preview:
     """The number of rows that an action would be about. Raises ``InvalidArgument``."""
+    _note(asked.note)
     return await previews.preview(app, await order_of(app, asked), seen)
 
 

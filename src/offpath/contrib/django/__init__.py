@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from offpath.contrib.django.backend import OffpathBackend, OffpathTask, app_of
     from offpath.contrib.django.connections import fresh_connections
     from offpath.contrib.django.decorator import task
+    from offpath.contrib.django.sign_in import session_auth
 
-__all__ = ["OffpathBackend", "OffpathTask", "app_of", "fresh_connections", "task"]
+__all__ = ["OffpathBackend", "OffpathTask", "app_of", "fresh_connections", "session_auth", "task"]
 
 # Django imports this package before its settings may be read
 __getattr__ = late_names(
@@ -39,6 +40,7 @@ __getattr__ = late_names(
         "OffpathTask": "offpath.contrib.django.backend",
         "app_of": "offpath.contrib.django.backend",
         "fresh_connections": "offpath.contrib.django.connections",
+        "session_auth": "offpath.contrib.django.sign_in",
         "task": "offpath.contrib.django.decorator",
     },
 )

@@ -26,6 +26,7 @@ from offpath.web.console.attempts import Attempts
 from offpath.web.console.bodies import read_form
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.doors import DoorRules, Doors, too_many
+from offpath.web.console.methods import by_path
 from offpath.web.console.openapi import document as openapi
 from offpath.web.console.places import Place
 from offpath.web.console.queries import RequestQuery, field_text, searched
@@ -122,13 +123,13 @@ class Console:
 
     def app(self, rules: DoorRules) -> ASGIApp:
         """The whole, behind its doors."""
-        routes = [
+        own = [
             Route("/healthz", self.healthz),
             Route("/readyz", self.readyz),
             Route("/assets/{name}", self.asset),
             *self._signing_in(),
-            *self._of_places(),
         ]
+        routes = [*by_path(own), *self._of_places()]
         # A bare router: what is raised within goes to the doors, which answer all of it.
         inner = Router(routes, default=_nowhere, lifespan=self._lifespan)
         return Doors(
@@ -154,14 +155,17 @@ class Console:
         shown = [one for one in READINGS if _paged(one)]
         pages = [Route(_matching(one.page or one.path), self._page(place, one)) for one in shown]
         data = [Route(API + _matching(one.path), self._data(place, one)) for one in READINGS]
-        return [
-            *pages,
-            *data,
-            *self._actions.of_place(place),
-            Route("/runbooks/{page}", self._runbook(place)),
-            Route(f"{API}/openapi.json", _described),
-            Route(f"{API}/me", _me),
-        ]
+        return by_path(
+            (
+                # before the actions by id: a preview is not an id
+                *self._actions.of_place(place),
+                *pages,
+                *data,
+                Route("/runbooks/{page}", self._runbook(place)),
+                Route(f"{API}/openapi.json", _described),
+                Route(f"{API}/me", _me),
+            )
+        )
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:

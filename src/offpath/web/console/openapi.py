@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from importlib.metadata import version
 from typing import Any, Final
 
 import msgspec
 
+from offpath.model.action import ActionState
+from offpath.model.job import JobState
+from offpath.model.message import Box, MessageState
+from offpath.model.route import AttemptStatus
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.previews import Preview
 from offpath.operating.verbs import VERBS, Verb
 from offpath.web.console.document_row import DocumentReading
 from offpath.web.console.readings import READINGS
+from offpath.web.console.work_readings import GroupChoice
 from offpath.web.problem import MEDIA_TYPE
 
 _REF = "#/components/schemas/{name}"
@@ -40,7 +46,9 @@ def document() -> dict[str, Any]:
 
 
 def _operation(one: DocumentReading) -> dict[str, Any]:
-    asked = [{"name": name, "in": "query", "schema": _schema_of(name)} for name in one.names]
+    asked = [
+        {"name": name, "in": "query", "schema": _schema_of(one.name, name)} for name in one.names
+    ]
     return {
         "operationId": one.name,
         "summary": one.summary,
@@ -124,9 +132,15 @@ def _verb(one: Verb) -> dict[str, Any]:
 
 def _inside(path: str) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": _schema_in(path, name)}
         for name in re.findall(r"{(\w+)}", path)
     ]
+
+
+def _schema_in(path: str, name: str) -> dict[str, Any]:
+    """The schema of a part of a path. A worker may have an id of any form."""
+    given = name == "id" and not path.startswith("/workers/")
+    return {"type": "string", "format": "uuid"} if given else {"type": "string", "minLength": 1}
 
 
 def _ref(name: str) -> dict[str, Any]:
@@ -137,20 +151,42 @@ def _answer(text: str, document: str) -> dict[str, Any]:
     return {"description": text, "content": {_JSON: {"schema": _ref(document)}}}
 
 
-def _schema_of(name: str) -> dict[str, Any]:
+def _schema_of(reading: str, name: str) -> dict[str, Any]:
+    """The schema of a field of a query."""
     if name == "limit":
         return {"type": "integer", "minimum": 1, "maximum": 200}
-    if name in _SINGLE:
-        return {"type": "string"}
-    return {"type": "array", "items": {"type": "string"}}
+    if name == "after":
+        return _PLACES.get(reading, _ID)
+    if name in {"group", "event"}:
+        return _ID
+    words = _WORDS.get((reading, name))
+    one = {"type": "string"} if words is None else {"enum": [each.value for each in words]}
+    return one if name in _SINGLE else {"type": "array", "items": one}
 
 
 def _problem(text: str) -> dict[str, Any]:
     return {"description": text, "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
 
 
-_SINGLE: Final = frozenset({"after", "group", "box", "domain", "event", "status", "text"})
+_SINGLE: Final = frozenset({"box", "domain", "status", "text"})
 """Filters that have one value."""
+_ID: Final = {"type": "string", "format": "uuid"}
+_PLACES: Final[dict[str, dict[str, Any]]] = {
+    "limits": {"type": "string"},
+    "messages": {"type": "string"},
+    "log": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    "attempts": {"type": "string", "pattern": "^[0-9]{1,18}(:[0-9]{1,9})?$"},
+}
+"""The place at which a list goes on, where it is not an id."""
+_WORDS: Final[dict[tuple[str, str], type[StrEnum]]] = {
+    ("jobs", "state"): JobState,
+    ("messages", "state"): MessageState,
+    ("messages", "box"): Box,
+    ("actions", "state"): ActionState,
+    ("attempts", "status"): AttemptStatus,
+    ("groups", "state"): GroupChoice,
+}
+"""Filters that have only some values."""
 _FAULTS: Final = {
     "400": "A filter or a field that is not known, or has no such value.",
     "401": "Nobody is known by the credentials.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 from offpath.app import App
@@ -13,13 +14,21 @@ from offpath.operating.graph import GraphDocument
 from offpath.web.console.document_row import Asking, DocumentReading
 
 _PAGE: Final = ("after", "limit")
+
+
+class GroupChoice(StrEnum):
+    """The groups of a list that are asked for; all of them where nothing is said."""
+
+    OPEN = "open"
+
+
 GROUP_NAMES: Final = ("state", *_PAGE)
 
 
 async def _groups(app: App, asking: Asking) -> GroupListing:
     query = asking.query
     state = query.one("state")
-    if state not in {None, "open"}:
+    if state not in {None, GroupChoice.OPEN}:
         raise InvalidArgument(f"state must be open, or left out for all groups, not {state!r:.60}")
     return await list_views.groups(
         app, unended=state == "open", limit=query.limit(), after=query.one("after")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import re
+from typing import Any
 
 import pytest
 
 import offpath
 from offpath.errors import InvalidArgument
-from offpath.web import auth, dashboard
+from offpath.web import auth, dashboard, under
 from offpath.web.console.application import API
 from offpath.web.console.doors import HEADERS, MOST_AT_ONCE
 from offpath.web.console.readings import READINGS
@@ -204,3 +205,41 @@ def test_auth_has_no_default(app: offpath.App) -> None:
         dashboard(app)  # type: ignore[call-arg]
     with pytest.raises(InvalidArgument, match="who may look"):
         dashboard(app, auth="a token")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("DELETE", "/jobs", "GET, HEAD"),
+        ("PUT", f"{API}/actions", "GET, HEAD, POST"),
+        ("GET", f"{API}/actions/preview", "POST"),
+        ("POST", "/sign-out", None),
+    ],
+)
+async def test_another_method_is_told_of_those_there_are(
+    site: Site, method: str, path: str, allow: str | None
+) -> None:
+    answer = await site.ask(method, path, headers={**BEARER, "accept": "application/json"})
+    assert answer.headers.get("allow") == allow
+    if allow is not None:
+        assert (answer.code, answer.document["code"]) == (405, "METHOD.NOT_ALLOWED")
+
+
+@pytest.mark.parametrize(
+    ("path", "raw"),
+    [
+        ("/dead/", b"/jobs/dead"),
+        ("/jobs/dead", b"/jobs/dead"),
+        ("/dead", b""),
+        ("/dead", b"/dead"),
+    ],
+)
+async def test_a_prefix_is_put_back_that_a_router_took(path: str, raw: bytes) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def app(scope: Any, _: Any, __: Any) -> None:
+        seen.append((scope["root_path"], scope["path"]))
+
+    scope: Any = {"type": "http", "path": path, "raw_path": raw, "root_path": ""}
+    await under(app, "/jobs/")(scope, None, None)  # type: ignore[arg-type]
+    assert seen == [("/jobs", "/jobs/dead")]
