@@ -1,4 +1,7 @@
-"""Pictures of every page: ``python -m tests.browser.pictures FOLDER``, to be looked at."""
+"""Pictures of every page: ``python -m tests.browser.pictures FOLDER``, to be looked at.
+
+``python -m tests.browser.pictures --docs`` makes those that the README and the guide show.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
 from tests.browser.scene import fill, make_app
 from tests.browser.serving import CHROMIUM, Served, served
@@ -22,8 +25,20 @@ PAGES = (
 LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
+    "tablet": {"color_scheme": "dark", "viewport": {"width": 768, "height": 1024}},
     "phone": {"color_scheme": "light", "viewport": {"width": 320, "height": 700}},
 }
+SHOWN = Path(__file__).parents[2] / "docs" / "pictures"
+BEST = {
+    "overview": ("", "light", 1280),
+    "dead": ("dead", "light", 1280),
+    "job-dark": ("jobs/{job}", "dark", 1280),
+    "group": ("groups/{group}", "light", 1280),
+    "redrive": ("act?verb=job.redrive&match=state%3Ddead%26task%3Dsend_mail&back=/dead",
+                "dark", 1280),
+    "phone": ("dead", "light", 390),
+}  # fmt: skip
+"""The pictures that are shown to readers: the page, the theme, the width."""
 
 
 async def take(folder: Path, only: str = "") -> None:
@@ -42,6 +57,37 @@ async def take(folder: Path, only: str = "") -> None:
                 await browser.close()
 
 
+async def show(folder: Path) -> None:
+    """Make the pictures that readers are shown."""
+    with tempfile.TemporaryDirectory() as place:
+        url = f"sqlite:///{place}/scene.db"
+        await fill(make_app(url, lively=""), lively="")
+        with served(url, title="shop, production", accent="teal") as site:
+            async with async_playwright() as driver:
+                browser = await driver.chromium.launch(
+                    executable_path=CHROMIUM, args=["--no-sandbox"]
+                )
+                for name, (path, theme, width) in BEST.items():
+                    context = await browser.new_context(
+                        color_scheme="dark" if theme == "dark" else "light",
+                        viewport={"width": width, "height": 780},
+                    )
+                    page = await context.new_page()
+                    await site.sign_in(page)
+                    await page.goto(f"{site.url}/{path.format(**await _ids(page))}")
+                    await page.screenshot(path=folder / f"{name}.png")
+                    await context.close()
+                await browser.close()
+
+
+async def _ids(page: Page) -> dict[str, str]:
+    found: dict[str, str] = await page.evaluate("""async () => {
+        const first = async (name) => (await (await fetch(`api/v1/${name}`)).json()).items[0].id;
+        return {job: await first("dead?task=send_mail"), group: await first("groups")};
+    }""")
+    return found
+
+
 async def _look(browser: Browser, site: Served, folder: Path, look: str, only: str) -> None:
     context = await browser.new_context(**LOOKS[look])  # type: ignore[arg-type]
     page = await context.new_page()
@@ -49,7 +95,10 @@ async def _look(browser: Browser, site: Served, folder: Path, look: str, only: s
     job = await page.evaluate("async () => (await (await fetch('api/v1/dead')).json()).items[0].id")
     await page.goto(f"{site.url}/workers")
     worker = await page.locator("tbody a").first.get_attribute("href")
-    for path in (*PAGES, f"jobs/{job}", (worker or "").strip("/")):
+    group = await page.evaluate(
+        "async () => (await (await fetch('api/v1/groups')).json()).items[0].id"
+    )
+    for path in (*PAGES, f"jobs/{job}", f"groups/{group}", (worker or "").strip("/")):
         name = path.partition("?")[0].split("/")[0] + ("-one" if "/" in path else "") or "overview"
         if only and only not in name:
             continue
@@ -59,4 +108,7 @@ async def _look(browser: Browser, site: Served, folder: Path, look: str, only: s
 
 
 if __name__ == "__main__":
-    asyncio.run(take(Path(sys.argv[1]), *sys.argv[2:]))
+    if sys.argv[1:] == ["--docs"]:
+        asyncio.run(show(SHOWN))
+    else:
+        asyncio.run(take(Path(sys.argv[1]), *sys.argv[2:]))

@@ -13,8 +13,8 @@ SECRET = "hunter2-marker"
 LIVELY = "<script>window.hacked = true</script>"
 
 
-def make_app(url: str) -> offpath.App:
-    """An app with tasks that do well, fail and wait."""
+def make_app(url: str, lively: str = LIVELY) -> offpath.App:
+    """An app with tasks that do well, fail and wait; some texts of it try to be live."""
     app = offpath.App(url, auto_start=False, migrate=True)
 
     @app.task(queue="mail", retry=1)
@@ -24,7 +24,7 @@ def make_app(url: str) -> offpath.App:
 
     @app.task(queue="images", retry=1)
     async def thumbnail(path: str) -> None:
-        msg = f"{path} is not an image {LIVELY}"
+        msg = f"{path} is not an image {lively}".strip()
         raise ValueError(msg)
 
     @app.task(queue="exports")
@@ -61,7 +61,9 @@ def make_app(url: str) -> offpath.App:
     return app
 
 
-async def fill(app: offpath.App, *, dead: int = 12, close: bool = True) -> None:
+async def fill(
+    app: offpath.App, *, dead: int = 12, close: bool = True, lively: str = LIVELY
+) -> None:
     """Run some of it, and leave the rest waiting."""
     tasks = app.tasks
     async with contextlib.AsyncExitStack() as stack:
@@ -72,7 +74,7 @@ async def fill(app: offpath.App, *, dead: int = 12, close: bool = True) -> None:
         jobs = [mail.job(to=f"ann{n}@example.org", password=SECRET) for n in range(dead)]
         jobs += [thumb.job(path=f"/srv/pictures/{n}.png") for n in range(3)]
         jobs += [tasks["album"].job(pictures=30)]
-        jobs += [add.options(tags=["vip", LIVELY]).job(n, b=1) for n in range(20)]
+        jobs += [add.options(tags=["vip", lively or "eu"]).job(n, b=1) for n in range(20)]
         handles = await app.enqueue(jobs)
         async with app.worker(queues=("mail", "images", "default")):
             for handle in handles:
@@ -86,9 +88,11 @@ async def fill(app: offpath.App, *, dead: int = 12, close: bool = True) -> None:
         )
         await app.schedules.create("poll", add.job(1, b=2), every=30.0)
         await app.queues.pause("images")
-        await app.signal(f"order-{LIVELY}", "paid", {"amount": 12, "token": SECRET})
-        await app.log.append("iu", "paid", "orders", {"order": 7, "token": SECRET}, key=LIVELY)
-        await app.publish("order.paid", {"order": 7, "token": SECRET}, key=LIVELY)
+        await app.signal(f"order-{lively or 7}", "paid", {"amount": 12, "token": SECRET})
+        await app.log.append(
+            "iu", "paid", "orders", {"order": 7, "token": SECRET}, key=lively or "ann"
+        )
+        await app.publish("order.paid", {"order": 7, "token": SECRET}, key=lively or "ann")
         await app.publish("order.sent", {"order": 8}, stream="billing")
         await app.webhooks.add("shop", "https://93.184.216.34/hooks", topics=["order.*"])
         router = app.router("iu", domain="iu", start="beginning")

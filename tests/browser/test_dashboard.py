@@ -55,12 +55,15 @@ async def test_nothing_foreign_is_run(page: Page, site: Served, paths: list[str]
         assert await page.evaluate("window.hacked === undefined"), path
 
 
-async def test_nothing_overflows_a_small_screen(page: Page, site: Served, paths: list[str]) -> None:
-    await page.set_viewport_size({"width": 320, "height": 640})
+@pytest.mark.parametrize("width", [320, 768, 1280])
+async def test_nothing_overflows_the_screen(
+    page: Page, site: Served, paths: list[str], width: int
+) -> None:
+    await page.set_viewport_size({"width": width, "height": 640})
     for path in paths:
         await page.goto(f"{site.url}/{path}")
         wide = await page.evaluate("document.documentElement.scrollWidth")
-        assert (path, wide) == (path, 320)
+        assert (path, wide) == (path, width)
 
 
 async def test_from_something_is_wrong_to_the_traceback_in_three_clicks(

@@ -23,6 +23,8 @@ _WHERE: Final = {JobsTarget: JobsWhere, MessagesTarget: MessagesWhere}
 _PAGING: Final = ("after", "limit")
 _SINGLE: Final = frozenset({"group", "box"})
 """Filters that have one value."""
+_JSON_OPTIONS: Final = frozenset({"payload", "input"})
+"""Options that are any JSON."""
 
 
 class ActionForm:
@@ -77,13 +79,13 @@ class ActionForm:
         return {"where": matched(self.verb, self.one("match")), **before}
 
     def _options(self) -> dict[str, Any]:
-        given = {
+        given: dict[str, Any] = {
             name.removeprefix(OPTION): value
             for name, value in self.pairs
             if name.startswith(OPTION) and value
         }
-        if "payload" in given:
-            given = {**given, "payload": _json(given["payload"])}
+        for name in _JSON_OPTIONS & set(given):
+            given[name] = _json(given[name], name)
         return given if not given else _typed(self.verb, given)
 
 
@@ -123,8 +125,8 @@ def _typed(verb: Verb, given: dict[str, Any]) -> dict[str, Any]:
     return {name: typed[name] for name in given}
 
 
-def _json(text: str) -> Any:  # noqa: ANN401 - any JSON
+def _json(text: str, name: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidArgument(f"the payload is not JSON: {error}") from error
+        raise InvalidArgument(f"the {name} is not JSON: {error}") from error

@@ -1,4 +1,4 @@
-"""Routes with several methods: one route a path, so that a refused method is told of all others."""
+"""Routes with several methods: one route a path, so that a refusal names all of them."""
 
 from __future__ import annotations
 

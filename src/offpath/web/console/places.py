@@ -23,7 +23,7 @@ from offpath.jobs.client.core import core_of
 from offpath.model.action import ActionFilter, ActionState
 from offpath.model.redact import SECRET_NAMES, redact_text
 from offpath.operating import actions
-from offpath.operating.schema_check import require_schema
+from offpath.operating.schema_check import require_current_schema
 from offpath.store.backends import looking_store
 from offpath.web.console.stops import Stop
 
@@ -162,7 +162,7 @@ class Place:
             # What only code knows: tasks with their schemas, sweeps with their terms.
             app.tasks, app.sweeps = self._given.tasks, self._given.sweeps
         try:
-            await require_schema(app)
+            await require_current_schema(app)
             await app.open()
         except BaseException:
             await app.close()

@@ -216,7 +216,7 @@ def test_auth_has_no_default(app: offpath.App) -> None:
         ("POST", "/sign-out", None),
     ],
 )
-async def test_another_method_is_told_of_those_there_are(
+async def test_a_refused_method_is_answered_with_those_there_are(
     site: Site, method: str, path: str, allow: str | None
 ) -> None:
     answer = await site.ask(method, path, headers={**BEARER, "accept": "application/json"})

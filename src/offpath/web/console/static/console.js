@@ -104,7 +104,7 @@
 
   // -- keys: never with a modifier, never in a field ------------------------------------------------
   let first = "";
-  const places = { o: "", j: "jobs", d: "dead", q: "queues", s: "schedules", l: "limits", w: "workers", h: "health", m: "messages", e: "endpoints", r: "routers", a: "actions" };
+  const places = { o: "", j: "jobs", d: "dead", q: "queues", s: "schedules", l: "limits", w: "workers", h: "health", t: "tasks", p: "groups", c: "config", v: "log", m: "messages", e: "endpoints", r: "routers", a: "actions" };
   function move(by) {
     const rows = [...document.querySelectorAll("#live tbody tr")];
     if (!rows.length) return;
