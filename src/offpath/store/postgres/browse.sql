@@ -293,7 +293,7 @@ limit :limit::int
 -- Events of the log, newest first.
 select
     l.position, l.id, l.domain, l.type, l.stream, l.payload,
-    offpath.micros(l.at), l.key, 0
+    offpath.micros(l.at), l.key, 0, l.headers
 from offpath.log l
 where (:domain::text is null or l.domain = :domain::text)
     and (:before::bigint is null or l.position < :before::bigint)

@@ -383,7 +383,7 @@ limit :limit
 
 -- name: newest_events
 -- Events of the log, newest first.
-select position, id, domain, type, stream, payload, at, key, 0
+select position, id, domain, type, stream, payload, at, key, 0, headers
 from offpath_log
 where (:domain is null or domain = :domain) and (:before is null or position < :before)
 order by position desc

@@ -29,8 +29,12 @@ class PathAnswers:
         answer = self._answers.get(request.method)
         if answer is None:
             allowed = ", ".join(sorted(self._answers))
-            text = f"This path takes {allowed}, not {request.method[:20]}."
-            raise Stop(405, "METHOD.NOT_ALLOWED", text, allow=allowed)
+            raise Stop(
+                405,
+                "METHOD.NOT_ALLOWED",
+                f"This path takes {allowed}, not {request.method[:20]}.",
+                allow=allowed,
+            )
         response = await answer(request)
         await response(scope, receive, send)
 
