@@ -2,8 +2,9 @@
 """The parts of a release, made by one command: ``python3 release.py``.
 
 It builds wheel and source archive, writes a software bill of materials beside them (CycloneDX, from
-the locked dependencies of all extras), tries the wheel in an empty environment, and attests the
-files where the host can do that. Nothing is uploaded. ``python3 check.py`` comes first.
+the locked dependencies of all extras), tries the wheel in an empty environment, alone and with each
+extra alone, and attests the files where the host can do that. Nothing is uploaded.
+``python3 check.py`` comes first.
 """
 
 from __future__ import annotations
@@ -13,11 +14,72 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 DIST = ROOT / "dist"
 BIN = ROOT / ".venv" / "bin"
+
+
+JOB = """
+import asyncio, offpath
+from offpath.testing import drain
+extensions = globals().get("extensions", [])
+app = offpath.App("memory://", auto_start=False, extensions=extensions)
+
+@app.task
+async def add(a: int, b: int) -> int:
+    return a + b
+
+async def main() -> None:
+    async with app:
+        handle = await add.enqueue(1, 2)
+        await drain(app)
+        assert await handle.result() == 3
+
+asyncio.run(main())
+"""
+"""A job that runs to its end, in every environment."""
+SMOKE = {
+    "postgres": (
+        "import psycopg, psycopg_pool, offpath; offpath.App('postgresql://nowhere/x').store()"
+    ),
+    "metrics": (
+        "import offpath; from offpath.runtime.prometheus import exposition\n"
+        "exposition(offpath.App().metrics)"
+    ),
+    "redis": "from offpath.events.dispatchers import RedisDispatcher",
+    "nats": "from offpath.events.dispatchers import NatsDispatcher",
+    "rabbitmq": "from offpath.events.dispatchers import RabbitDispatcher",
+    "webhooks": "import aiohttp, cryptography, offpath; offpath.App().webhooks",
+    "economy": "import offpath.economy",
+    "web": "import starlette, offpath.web",
+    "django": (
+        "from django.conf import settings\n"
+        "settings.configure(INSTALLED_APPS=['offpath.contrib.django'])\n"
+        "import django; django.setup()\n"
+        "from offpath.contrib.django import OffpathBackend"
+    ),
+    "fastapi": "from offpath.contrib.fastapi import bound, later, lifespan",
+    "flask": (
+        "import flask\nfrom offpath.contrib.flask import Offpath\n"
+        "Offpath().init_app(flask.Flask('x'))"
+    ),
+    "opentelemetry": (
+        "from offpath.contrib.opentelemetry import OpenTelemetry; extensions = [OpenTelemetry()]"
+    ),
+    "sentry": (
+        "import sentry_sdk\nfrom offpath.contrib.sentry import OffpathIntegration\n"
+        "sentry_sdk.init(integrations=[OffpathIntegration()])"
+    ),
+    "structlog": "from offpath.contrib.structlog import BindJob; extensions = [BindJob()]",
+    "sqlalchemy": (
+        "from offpath.contrib.sqlalchemy import attach; from offpath.contrib.alembic import upgrade"
+    ),
+    "dashboard": "import jinja2, uvicorn, offpath.web; offpath.web.dashboard",
+}
+"""What is done with each extra alone."""
 
 
 def say(text: str) -> None:
@@ -77,6 +139,23 @@ def try_out(wheel: Path) -> None:
         run(Path(folder) / "bin" / "offpath", "demo")
 
 
+def extras() -> list[str]:
+    """The extras of the project, but for the one that is several."""
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return [name for name in described["optional-dependencies"] if name != "all"]
+
+
+def try_extras(wheel: Path) -> None:
+    """Install the wheel with each extra alone in an empty environment, and use what it is for."""
+    for extra in extras():
+        with tempfile.TemporaryDirectory() as folder:
+            run(uv(), "venv", "--quiet", "--python", sys.executable, folder)
+            wanted = f"offpath[{extra}] @ {wheel.resolve().as_uri()}"
+            run(uv(), "pip", "install", "--quiet", wanted, VIRTUAL_ENV=folder)
+            python = Path(folder) / "bin" / "python"
+            run(python, "-I", "-c", f"{SMOKE[extra]}\n{JOB}")
+
+
 def attest(files: list[Path]) -> None:
     """Sign for where these files were built (PEP 740), or say why that cannot be done here."""
     if "ACTIONS_ID_TOKEN_REQUEST_URL" not in os.environ:
@@ -93,7 +172,9 @@ def main() -> int:
     require_clean_tree()
     files = build()
     bill_of_materials(DIST / "offpath.cdx.json")
-    try_out(next(file for file in files if file.suffix == ".whl"))
+    wheel = next(file for file in files if file.suffix == ".whl")
+    try_out(wheel)
+    try_extras(wheel)
     attest(files)
     say("\n".join(f"{path.name}: {path.stat().st_size} bytes" for path in sorted(DIST.iterdir())))
     return 0

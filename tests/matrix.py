@@ -14,7 +14,9 @@ from typing import Final
 from tests.pythons import find_python
 
 PREFIX: Final = "matrix-"
-FRAMEWORKS: Final = ("web", "django", "fastapi", "sqlalchemy")
+FRAMEWORKS: Final = (
+    *("web", "django", "fastapi", "flask", "opentelemetry", "sentry", "sqlalchemy", "structlog"),
+)
 """The extras whose oldest versions are tried."""
 _SUITES: Final = (
     "pytest -q tests/unit --ignore tests/unit/store/postgres",

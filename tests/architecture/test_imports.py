@@ -20,7 +20,7 @@ HEAVY = {
     "psycopg", "psycopg_pool", "pydantic", "pytest", "rich", "sqlalchemy", "sqlite3", "tzdata",
     "aio_pika", "aiohttp", "aiormq", "cryptography", "multiprocessing", "nats", "redis",
     "starlette", "alembic", "fastapi", "flask", "celery", "kombu", "aiokafka", "aiobotocore",
-    "botocore", "confluent_kafka", "moto",
+    "botocore", "confluent_kafka", "moto", "opentelemetry", "sentry_sdk", "structlog",
 }  # fmt: skip
 """Drivers, terminal parts and other people's models: loaded when used, never on import."""
 
@@ -56,7 +56,10 @@ def test_workers_and_sweeps_are_loaded_when_they_are_used() -> None:
     assert late <= _loaded_by("import offpath; offpath.App().sweeps.list(); offpath.App().worker()")
 
 
-INTEGRATIONS = ("alembic", "celery", "django", "fastapi", "sqlalchemy", "starlette")
+INTEGRATIONS = (
+    *("alembic", "celery", "django", "fastapi", "flask", "opentelemetry", "sentry", "sqlalchemy"),
+    *("starlette", "structlog"),
+)
 
 
 def test_an_integration_is_loaded_when_it_is_imported_and_loads_no_other() -> None:

@@ -37,3 +37,9 @@ def test_where_no_attestation_can_be_made_that_is_said(
     monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
     release.attest([])
     assert "not attested: this host gives no identity token" in capsys.readouterr().out
+
+
+def test_each_extra_is_used_in_an_environment_of_its_own() -> None:
+    assert sorted(release.SMOKE) == sorted(release.extras())
+    for code in (*release.SMOKE.values(), release.JOB):
+        compile(code, "smoke", "exec")

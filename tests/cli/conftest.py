@@ -54,6 +54,11 @@ async def nap(seconds: float) -> None:
 
 
 @app.task
+async def mode() -> None:
+    note(f"dev_mode={sys.flags.dev_mode}")
+
+
+@app.task
 async def crash() -> None:
     if not (HERE / "crashed").exists():
         (HERE / "crashed").touch()
@@ -125,9 +130,13 @@ class Processes:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start it; its errors come with its output."""
+        return self.python("-m", "offpath", *args)
+
+    def python(self, *args: str) -> subprocess.Popen[str]:
+        """Start Python with these arguments."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("OFFPATH_")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "offpath", *args],
+            [sys.executable, *args],
             cwd=self._folder,
             env=environment | {"PYTHONUNBUFFERED": "1"},
             text=True,

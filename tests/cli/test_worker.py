@@ -98,6 +98,28 @@ def test_a_crashed_process_is_started_again(run: Run, here: Path, processes: Pro
     assert worker.wait(timeout=30) == 0
 
 
+_CALLER = """
+import sys
+from offpath.cli.main import cli
+
+sys.argv = ["program", "argument", "of", "the", "program"]
+cli(["worker", "service:app", "--url", "{url}", "--processes", "2"])
+"""
+
+
+def test_children_are_started_as_their_parent_was(
+    run: Run, here: Path, processes: Processes
+) -> None:
+    """By another program, whose arguments are its own, and with the interpreter's options."""
+    url = sqlite(here)
+    put(run, url, "mode")
+    (here / "caller.py").write_text(_CALLER.format(url=url), "utf-8")
+    worker = processes.python("-X", "dev", "caller.py")
+    assert "dev_mode=True" in "".join(until(worker, "dev_mode"))
+    worker.terminate()
+    assert worker.wait(timeout=30) == 0
+
+
 def test_children_end_with_their_parent(run: Run, here: Path, processes: Processes) -> None:
     worker = processes.start("worker", "service:app", "--url", sqlite(here), "--processes", "2")
     until(worker, "runs add")

@@ -141,7 +141,16 @@ async def test_death_has_its_reason_and_last_failure(
 ) -> None:
     job = await start(store)
     clock.advance(3)
-    what = failure("no", traceback="File x", attempt=1, kind="aborted", type="Bad", module="pkg")
+    what = failure(
+        "no",
+        traceback="File x",
+        attempt=1,
+        kind="aborted",
+        type="Bad",
+        module="pkg",
+        worker="w-1",
+        started_at=START,
+    )
 
     answer = await end(store, job, Dead(reason=reason, failure=what))
 

@@ -86,6 +86,7 @@ PRINTED = {
         "mail: hello",
         "receipt for order 1",
     ],
+    "22_flask_orders.py": ["201", "['counted', 'receipt for order 7 of 1']"],
     "marketplace": [
         "credits come in, and are spent",
         "  ann buys 500 credits",

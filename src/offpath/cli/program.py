@@ -26,6 +26,8 @@ from offpath.errors import (
 )
 from offpath.model.redact import redact_text
 
+GIVEN = "offpath.given"
+"""The key of the arguments of the program in ``click.Context.meta``."""
 INTERRUPTED = 130
 """The exit code that shells have for a program that Ctrl-C ended."""
 
@@ -72,6 +74,19 @@ class Program(click.Group):
             click.echo("Aborted!", err=True)
             code = 1
         sys.exit(code or 0)
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - click's own
+    ) -> click.Context:
+        """A context that knows what was given: a worker starts its processes by it."""
+        given = tuple(args)  # click takes from the list as it reads
+        context = super().make_context(info_name, args, parent, **extra)
+        context.meta[GIVEN] = given
+        return context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands of the core, and those that installed packages register."""

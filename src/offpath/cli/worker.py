@@ -21,6 +21,7 @@ from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import framed, option_group, options
 from offpath.cli.logs import configure
 from offpath.cli.option_values import given_only, read_by
+from offpath.cli.program import GIVEN
 from offpath.cli.worker_ends import EndsWatch, WorkerEnds, ends_option
 from offpath.config import Settings
 from offpath.errors import StoreUnavailable
@@ -34,6 +35,7 @@ from offpath.model.lease import Order
 from offpath.model.served import by_queue
 from offpath.runtime.notify import Notifier, telling
 from offpath.runtime.parent import Parent
+from offpath.runtime.process import interpreter_options
 from offpath.store.backends import place_of
 
 ORDERS = [order.value for order in Order]
@@ -181,8 +183,13 @@ def _parent(settings: Settings, count: int, drain_timeout: float | None) -> Pare
 
 
 def _child_command(settings: Settings, number: int, count: int) -> list[str]:
-    """This command again, for one process; each has a health port of its own, one after another."""
-    own = [sys.executable, "-m", "offpath", *sys.argv[1:], "--processes", "1"]
+    """This command again, for one process; each has a health port of its own, one after another.
+
+    What was given is the command's own: ``sys.argv`` is that of whatever program called it.
+    """
+    given = click.get_current_context().meta[GIVEN]
+    options = interpreter_options(sys.orig_argv)
+    own = [sys.executable, *options, "-m", "offpath", *given, "--processes", "1"]
     port = settings.health_port
     if not port:
         return own

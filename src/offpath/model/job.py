@@ -100,6 +100,10 @@ class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime | None = None
     module: str | None = None
     """The module of the exception's class; None where no exception was raised."""
+    started_at: datetime | None = None
+    """The start of the attempt, by the worker's idea of the store's clock."""
+    worker: str | None = None
+    """The id of the worker that ran the attempt."""
 
 
 def unreadable_row(columns: str, attempt: int) -> Failure:
@@ -297,6 +301,16 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     """The columns of its row that cannot be read, with their content; the fields have neutral
     values instead.
     """
+
+    @property
+    def ran_on(self) -> tuple[str, ...]:
+        """The workers that are known to have run it, the last one last, each once.
+
+        Those of its recorded failures and of its present attempt: a run that was snoozed, given
+        back or lost leaves no record.
+        """
+        known = [one.worker for one in self.failures] + [self.worker]
+        return tuple(dict.fromkeys(one for one in known if one is not None))
 
     @property
     def failure(self) -> Failure | None:

@@ -56,8 +56,6 @@ class PassedOn(BaseCommand):  # type: ignore[misc] # Django ships no types
                 self.stderr.write(self.style.WARNING(str(message)))
         os.environ["OFFPATH_APP"] = f"{PROJECT}:{backend}"
         os.environ["OFFPATH_URL"] = app_of(backend).settings.url
-        # a worker starts its processes by the arguments of this one, as our own command has them
-        sys.argv = ["offpath", *self.before, *arguments]
         try:
             cli([*self.before, *arguments], prog_name="manage.py offpath")
         except SystemExit as end:

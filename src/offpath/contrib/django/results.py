@@ -28,7 +28,7 @@ _PATHS: Final = {"timeout": "builtins.TimeoutError", "cancelled": "asyncio.Cance
 _RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
 _OTHER: Final = "offpath.errors.OffpathError"
 _UNKNOWN: Final = "offpath"
-"""The id of a worker of an earlier run, which is not kept."""
+"""The id of a worker whose run left no record: one that succeeded, or was put off."""
 
 
 def ready(task: Any, job: str, args: list[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - Django's
@@ -47,7 +47,7 @@ def begun(
     one = run.jobs[0]
     result = _result(task, one.id, TaskResultStatus.RUNNING, args, kwargs)
     _set(result, enqueued_at=_shown(one.enqueued_at), last_attempted_at=_shown(now))
-    _set(result, started_at=_shown(now), worker_ids=_workers(one.deliveries, None))
+    _set(result, started_at=_shown(now), worker_ids=_workers(one.deliveries, []))
     return result
 
 
@@ -82,7 +82,9 @@ def result_of(task: Any, record: JobRecord) -> Any:  # noqa: ANN401 - Django's
     ran = _shown(record.started_at) if record.deliveries else None
     _set(result, enqueued_at=_shown(record.enqueued_at), started_at=ran, last_attempted_at=ran)
     _set(result, finished_at=_shown(record.finished_at), errors=_errors(record.failures))
-    _set(result, worker_ids=_workers(record.deliveries, record.worker))
+    known = [one.worker for one in record.failures if one.worker is not None]
+    known += [record.worker] if record.worker is not None else []
+    _set(result, worker_ids=_workers(record.deliveries, known))
     if status == TaskResultStatus.SUCCESSFUL and record.result is not None:
         _set(result, _return_value=msgspec.json.decode(record.result))
     return result
@@ -117,9 +119,9 @@ def _path(failure: Failure) -> str:
     return str(raised[-1]) if "." in raised[-1] else f"builtins.{raised[-1]}"
 
 
-def _workers(deliveries: int, last: str | None) -> list[str]:
-    """One for each run that began."""
-    return [*[_UNKNOWN] * (deliveries - 1), last or _UNKNOWN] if deliveries else []
+def _workers(deliveries: int, known: list[str]) -> list[str]:
+    """One for each run that began: the last ones are those of which the record tells."""
+    return [*[_UNKNOWN] * (deliveries - len(known)), *known][:deliveries]
 
 
 def _result(

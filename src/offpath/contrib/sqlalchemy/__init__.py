@@ -13,12 +13,12 @@ What is enqueued on a session is in its transaction: there with its commit, gone
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, overload
 
 from offpath.errors import InvalidArgument, MissingExtra
 
 try:
-    from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
     from sqlalchemy.orm import Session, scoped_session, sessionmaker
 except ImportError as error:
     raise MissingExtra(
@@ -26,6 +26,8 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker
+
     from offpath.app import App
     from offpath.jobs.blocking.bound import BlockingBound
     from offpath.jobs.client.bound import Bound
@@ -50,8 +52,9 @@ def attach(sessions: Sessions, app: App) -> None:
     form. Attaching another app replaces the first; sessions that exist keep theirs. Raises
     ``InvalidArgument``.
     """
-    maker = getattr(sessions, "session_factory", sessions)
-    if not isinstance(maker, sessionmaker | async_sessionmaker):
+    maker: Any = getattr(sessions, "session_factory", sessions)
+    kinds: Any = (sessionmaker, *_async("async_sessionmaker"))
+    if not isinstance(maker, kinds):
         raise InvalidArgument(
             f"attach takes a sessionmaker or async_sessionmaker, not {type(sessions).__name__}: "
             "give what makes the sessions"
@@ -60,10 +63,19 @@ def attach(sessions: Sessions, app: App) -> None:
 
     def made(session: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401 - the session's own
         plain.__init__(session, *arguments, **keywords)
-        blocking = not isinstance(session, AsyncSession)
+        blocking = not isinstance(session, _async("AsyncSession"))
         session.info[KEY] = app.blocking.bound(session) if blocking else app.bound(session)
 
     maker.class_ = type(plain.__name__, (plain,), {"__init__": made})
+
+
+def _async(name: str) -> tuple[type[Any], ...]:
+    """A class of SQLAlchemy's asyncio: none where nobody has loaded that, since it needs greenlet.
+
+    Whoever has made a session of it has loaded it.
+    """
+    module = sys.modules.get("sqlalchemy.ext.asyncio")
+    return () if module is None else (getattr(module, name),)
 
 
 @overload

@@ -108,6 +108,7 @@ class Judge:
 
     def settlement(self, run: Run, outcome: Outcome) -> Settlement:
         """Return the end of ``run``, with the effects its handler asked for if it may have them."""
+        outcome = self._signed(run, outcome)
         # Only an end that stands may have effects: a failed attempt may run again, and would
         # add its jobs twice.
         carried = isinstance(outcome, _CARRIED)
@@ -127,6 +128,15 @@ class Judge:
         return Settlement(
             job=run.job, outcome=outcome, effects=effects, keep=self._keep(run, outcome)
         )
+
+    def _signed(self, run: Run, outcome: Outcome) -> Outcome:
+        """The outcome, whose failure says who ran the attempt, and since when."""
+        failure = getattr(outcome, "failure", None)
+        if failure is None:
+            return outcome
+        began = None if run.started_at is None else run.store_time.at(run.started_at)
+        signed = replace(failure, started_at=began, worker=run.job.worker)
+        return replace(outcome, failure=signed)
 
     @property
     def passes_on(self) -> bool:

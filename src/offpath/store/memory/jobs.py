@@ -195,6 +195,7 @@ def _worker_lost(tables: Tables, job: JobRecord, now: datetime) -> Failure:
         message=loss_text(job.losses, worker, ended=ended),
         attempt=job.attempt,
         at=now,
+        worker=worker,
     )
 
 

@@ -308,11 +308,11 @@ where j.id = a.id
 
 -- name: add_failures
 -- Failures for the histories of their jobs, of this moment.
-insert into offpath.failure (job, delivery, attempt, at, kind, type, message)
+insert into offpath.failure (job, delivery, attempt, at, kind, type, message, worker)
 select
     b.id, b.delivery, coalesce((b.failure ->> 'attempt')::bigint, 1),
     coalesce(:now::text::timestamptz, clock_timestamp()),
-    b.failure ->> 'kind', b.failure ->> 'type', b.failure ->> 'message'
+    b.failure ->> 'kind', b.failure ->> 'type', b.failure ->> 'message', b.failure ->> 'worker'
 from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, delivery bigint, failure jsonb)
 on conflict (job, delivery) do nothing
 

@@ -12,7 +12,7 @@ select
             json_build_object(
                 'kind', f.kind, 'type', f.type, 'message', f.message,
                 'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
-                'module', f.module
+                'module', f.module, 'started_at', f.started_at, 'worker', f.worker
             )
             order by f.delivery
         )::text
@@ -51,7 +51,7 @@ select
             json_build_object(
                 'kind', f.kind, 'type', f.type, 'message', f.message,
                 'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
-                'module', f.module
+                'module', f.module, 'started_at', f.started_at, 'worker', f.worker
             )
             order by f.delivery
         )::text
@@ -112,7 +112,7 @@ select
             json_build_object(
                 'kind', f.kind, 'type', f.type, 'message', f.message,
                 'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
-                'module', f.module
+                'module', f.module, 'started_at', f.started_at, 'worker', f.worker
             )
             order by f.delivery
         )::text

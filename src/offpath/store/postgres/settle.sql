@@ -162,14 +162,15 @@ settled as (
 ),
 failed as (
     insert into offpath.failure (
-        job, delivery, attempt, at, kind, type, message, traceback, module
+        job, delivery, attempt, at, kind, type, message, traceback, module, started_at, worker
     )
     select
         s.id, s.deliveries,
         coalesce((s.failure ->> 'attempt')::bigint, 1),
         coalesce((s.failure ->> 'at')::timestamptz, (select clock.now from clock)),
         s.failure ->> 'kind', s.failure ->> 'type', s.failure ->> 'message',
-        s.failure ->> 'traceback', s.failure ->> 'module'
+        s.failure ->> 'traceback', s.failure ->> 'module',
+        (s.failure ->> 'started_at')::timestamptz, s.failure ->> 'worker'
     from settled s
     where s.failure is not null
     on conflict (job, delivery) do nothing

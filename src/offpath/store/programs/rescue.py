@@ -156,6 +156,7 @@ def _worker_lost(orphan: _Orphan) -> Failure:
         type="WorkerLost",
         message=loss_text(job.losses, job.worker, ended=bool(orphan.row.worker_ended)),
         attempt=job.attempt,
+        worker=job.worker,
     )
 
 

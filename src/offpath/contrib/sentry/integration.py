@@ -1,0 +1,171 @@
+"""The integration that ``sentry_sdk.init`` takes, and the extension that it installs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import sentry_sdk
+from sentry_sdk.integrations import Integration
+from sentry_sdk.utils import event_from_exception
+
+from offpath.errors import InvalidArgument
+from offpath.extensions import Committing, Ended, Extension, Running, extend
+
+ORIGIN: Final = "auto.queue.offpath"
+FLUSH: Final = 2.0
+"""Seconds that what is not sent yet may take when an app is closed."""
+_TRACES: Final = ("link", "continue")
+_FAILED: Final = frozenset({"retry", "dead"})
+
+
+class OffpathIntegration(Integration):
+    """Errors, transactions and queue spans of every app of the process.
+
+    ``final_only``: an error is reported when the job is dead, not for each attempt.
+    ``traces="link"``: an attempt is a trace of its own, for fan-outs of thousands cannot be opened
+    in one; ``"continue"`` goes on with that of the enqueue, which is Sentry's habit. Raises
+    ``InvalidArgument``.
+    """
+
+    identifier = "offpath"
+    origin = ORIGIN
+
+    def __init__(
+        self, *, final_only: bool = True, traces: Literal["link", "continue"] = "link"
+    ) -> None:
+        if traces not in _TRACES:
+            raise InvalidArgument(f"traces is one of {', '.join(_TRACES)}, not {traces!r}")
+        self.final_only = final_only
+        self.traces = traces
+
+    @staticmethod
+    def setup_once() -> None:
+        """Install the extension; called once a process."""
+        extend(_EXTENSION)
+
+
+class SentryExtension(Extension):
+    """What the integration does; idle while no client has the integration."""
+
+    @contextmanager
+    def sending(self, new: Committing, /) -> Iterator[None]:
+        """A ``queue.publish`` span inside of a transaction, and the trace in the headers."""
+        if _settings() is None:
+            yield
+            return
+        if sentry_sdk.get_current_span() is None:
+            for entry in new.entries:
+                _write_trace(entry.headers)
+            yield
+            return
+        first = new.entries[0]
+        with sentry_sdk.start_span(
+            op="queue.publish", name=first.name or first.place, origin=ORIGIN
+        ) as span:
+            span.set_data("messaging.system", "offpath")
+            span.set_data("messaging.destination.name", first.place)
+            if len(new.entries) == 1:
+                span.set_data("messaging.message.id", first.id)
+                span.set_data("messaging.message.body.size", first.size)
+            else:
+                span.set_data("messaging.batch.message_count", len(new.entries))
+            for entry in new.entries:
+                _write_trace(entry.headers)
+            yield
+
+    @contextmanager
+    def running(self, run: Running, /) -> Iterator[None]:
+        """A scope and a transaction of its own for each attempt."""
+        settings = _settings()
+        if settings is None:
+            yield
+            return
+        with sentry_sdk.isolation_scope() as scope:
+            scope.clear_breadcrumbs()
+            _describe(scope, run)
+            run.state[self] = scope
+            headers = dict(run.headers) if settings.traces == "continue" else {}
+            transaction = sentry_sdk.continue_trace(
+                headers, op="queue.task", name=run.task, source="task", origin=ORIGIN
+            )
+            with (
+                sentry_sdk.start_transaction(transaction) as opened,
+                sentry_sdk.start_span(op="queue.process", name=run.task, origin=ORIGIN) as span,
+            ):
+                for name, value in _process_data(run).items():
+                    span.set_data(name, value)
+                try:
+                    yield
+                except BaseException:
+                    opened.set_status("internal_error")
+                    raise
+                opened.set_status("ok")
+
+    def ended(self, run: Running, end: Ended, /) -> None:
+        """Report the error of an attempt, with the scope that it had."""
+        settings, scope = _settings(), run.state.get(self)
+        if settings is None or scope is None or end.error is None or end.verdict not in _FAILED:
+            return
+        if settings.final_only and end.verdict != "dead":
+            return
+        client = sentry_sdk.get_client()
+        event, hint = event_from_exception(
+            end.error,
+            client_options=client.options,
+            mechanism={"type": "offpath", "handled": end.verdict == "retry"},
+        )
+        with sentry_sdk.scope.use_isolation_scope(scope):
+            sentry_sdk.capture_event(event, hint=hint)
+
+    def closed(self, app: object) -> None:
+        """Send what waits, within a limit."""
+        del app
+        if _settings() is not None:
+            sentry_sdk.flush(timeout=FLUSH)
+
+
+_EXTENSION: Final = SentryExtension()
+
+
+def _settings() -> OffpathIntegration | None:
+    found: OffpathIntegration | None = sentry_sdk.get_client().get_integration(OffpathIntegration)
+    return found
+
+
+def _write_trace(headers: dict[str, str]) -> None:
+    scope = sentry_sdk.get_current_scope()
+    if (trace := scope.get_traceparent()) is not None:
+        headers["sentry-trace"] = trace
+    if (baggage := scope.get_baggage()) is not None and (text := baggage.serialize()):
+        headers["baggage"] = text
+
+
+def _describe(scope: Any, run: Running) -> None:  # noqa: ANN401 - a Scope
+    first = run.jobs[0]
+    scope.set_tag("task", run.task)
+    scope.set_tag("queue", first.queue)
+    scope.set_tag("attempt", str(first.attempt))
+    scope.set_context(
+        "offpath",
+        {
+            "jobs": [one.id for one in run.jobs[:100]],
+            "group": first.group_id,
+            "deliveries": first.deliveries,
+            "headers": sorted(first.headers),
+        },
+    )
+
+
+def _process_data(run: Running) -> dict[str, Any]:
+    first = run.jobs[0]
+    waited = (datetime.now(UTC) - first.enqueued_at).total_seconds()
+    return {
+        "messaging.system": "offpath",
+        "messaging.message.id": first.id,
+        "messaging.destination.name": first.queue,
+        "messaging.message.retry.count": first.attempt - 1,
+        "messaging.message.receive.latency": max(waited, 0.0) * 1000,
+    }

@@ -1,0 +1,218 @@
+"""What Sentry gets: envelopes that a real receiver on loopback decodes."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import sentry_sdk
+
+import offpath
+from offpath import Abort, Snooze
+from offpath.contrib.sentry import OffpathIntegration
+from offpath.errors import InvalidArgument
+from offpath.model.headers import decoded_headers
+from offpath.runtime import seats
+from offpath.runtime.clock import ManualClock
+from offpath.testing import drain
+
+
+class Envelopes:
+    """The items that were posted to a server on loopback."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[str, dict[str, Any]]] = []
+        envelopes, lock = self, threading.Lock()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if self.headers.get("content-encoding") == "gzip":
+                    body = gzip.decompress(body)
+                with lock:
+                    envelopes.items += _items(body)
+                self.send_response(200)
+                self.send_header("content-length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def dsn(self) -> str:
+        """The address that the SDK is given."""
+        return f"http://key@127.0.0.1:{self.server.server_address[1]}/1"
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The items of a kind, all that is on its way included."""
+        sentry_sdk.flush(timeout=10)
+        return [item for found, item in self.items if found == kind]
+
+
+def _items(body: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """The items of an envelope: a header line, then a header and a payload for each."""
+    lines = body.split(b"\n")[1:]
+    found, at = [], 0
+    while at + 1 < len(lines) and lines[at]:
+        header = json.loads(lines[at])
+        found.append((header["type"], json.loads(lines[at + 1])))
+        at += 2
+    return found
+
+
+@pytest.fixture
+def envelopes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Envelopes]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = Envelopes()
+    yield made
+    sentry_sdk.get_client().close(timeout=0)
+    sentry_sdk.get_global_scope().set_client(None)
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def init(envelopes: Envelopes, **options: Any) -> None:
+    """Set the SDK up as a service does."""
+    settings = {name: options.pop(name) for name in ("traces_sample_rate",) if name in options}
+    sentry_sdk.init(
+        dsn=envelopes.dsn,
+        integrations=[OffpathIntegration(**options)],
+        default_integrations=False,
+        auto_enabling_integrations=False,
+        **settings,
+    )
+
+
+def made() -> offpath.App:
+    return offpath.App("memory://", auto_start=False, clock=ManualClock())
+
+
+async def failing(app: offpath.App, error: BaseException, retry: int = 2) -> str:
+    """Run a job to its end, whose handler raises this at each attempt; its id."""
+
+    @app.task(retry=retry, queue="mail")
+    def work(secret: str) -> None:
+        raise error
+
+    handle = await work.enqueue("hidden-argument")
+    for _ in range(retry):
+        await drain(app)
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(3600)
+    return handle.id
+
+
+async def test_a_dead_job_is_one_error_with_its_attempt(envelopes: Envelopes) -> None:
+    init(envelopes)
+    async with made() as app:
+        job = await failing(app, ValueError("broken"))
+    (event,) = envelopes.of("event")
+    (error,) = event["exception"]["values"]
+    assert (error["type"], error["value"]) == ("ValueError", "broken")
+    assert error["stacktrace"]["frames"][-1]["function"] == "work"
+    assert event["tags"] == {"task": "work", "queue": "mail", "attempt": "2"}
+    assert event["contexts"]["offpath"]["jobs"] == [job]
+    sent = json.dumps([event["tags"], event["contexts"]["offpath"]])
+    assert "hidden" not in sent
+
+
+async def test_each_attempt_is_reported_where_that_is_asked_for(envelopes: Envelopes) -> None:
+    init(envelopes, final_only=False)
+    async with made() as app:
+        await failing(app, ValueError("broken"))
+    attempts = [event["tags"]["attempt"] for event in envelopes.of("event")]
+    assert attempts == ["1", "2"]
+
+
+@pytest.mark.parametrize("error", [Snooze(60), asyncio.CancelledError()])
+async def test_what_is_not_a_failure_is_not_reported(
+    envelopes: Envelopes, error: BaseException
+) -> None:
+    init(envelopes, final_only=False)
+    async with made() as app:
+
+        @app.task
+        async def work() -> None:
+            raise error
+
+        await work.enqueue()
+        if isinstance(error, Snooze):
+            await drain(app)
+    assert envelopes.of("event") == []
+
+
+async def test_an_abort_is_reported_once(envelopes: Envelopes) -> None:
+    init(envelopes)
+    async with made() as app:
+        await failing(app, Abort("no"), retry=5)
+    assert len(envelopes.of("event")) == 1
+
+
+async def test_scopes_of_fifty_threads_do_not_mix(envelopes: Envelopes) -> None:
+    init(envelopes)
+    async with made() as app:
+        together = threading.Barrier(10, timeout=20)
+
+        @app.task(retry=1)
+        def work(number: int) -> None:
+            sentry_sdk.set_tag("number", str(number))
+            together.wait()
+            raise ValueError(str(number))
+
+        for number in range(50):
+            await work.enqueue(number)
+        await app.worker(concurrency=10).run_until_idle()
+    events = envelopes.of("event")
+    assert sorted(int(one["tags"]["number"]) for one in events) == list(range(50))
+    assert all(one["tags"]["number"] == one["exception"]["values"][0]["value"] for one in events)
+
+
+@pytest.mark.parametrize("traces", ["link", "continue"])
+async def test_an_attempt_is_a_transaction_and_an_enqueue_a_span(
+    envelopes: Envelopes, traces: Any
+) -> None:
+    init(envelopes, traces=traces, traces_sample_rate=1.0)
+    async with made() as app:
+
+        @app.task(queue="mail")
+        async def work() -> None: ...
+
+        with sentry_sdk.start_transaction(op="http.server", name="POST /orders") as web:
+            handle = await work.enqueue()
+        headers = decoded_headers((await app.jobs.get(handle.id)).headers)
+        await drain(app)
+    found = {one["transaction"]: one for one in envelopes.of("transaction")}
+    (publish,) = found["POST /orders"]["spans"]
+    (process,) = found["work"]["spans"]
+    assert (publish["op"], process["op"]) == ("queue.publish", "queue.process")
+    assert publish["data"]["messaging.message.id"] == handle.id
+    assert process["data"]["messaging.destination.name"] == "mail"
+    assert process["data"]["messaging.message.retry.count"] == 0
+    assert headers["sentry-trace"].startswith(web.trace_id)
+    ran = found["work"]["contexts"]["trace"]
+    assert (ran["op"], ran["status"]) == ("queue.task", "ok")
+    assert (ran["trace_id"] == web.trace_id) is (traces == "continue")
+
+
+def test_an_unknown_way_of_traces_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="link, continue"):
+        OffpathIntegration(traces="child")  # type: ignore[arg-type]
+
+
+async def test_without_the_integration_the_extension_does_nothing(envelopes: Envelopes) -> None:
+    OffpathIntegration.setup_once()
+    assert len([one for one in seats.EVERYWHERE if type(one).__name__ == "SentryExtension"]) == 1
+    sentry_sdk.init(dsn=envelopes.dsn, default_integrations=False)
+    async with made() as app:
+        await failing(app, ValueError("broken"))
+    assert envelopes.of("event") == []
