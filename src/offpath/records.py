@@ -1,5 +1,6 @@
 """Records of jobs: what listings, counts and events hold."""
 
+from offpath.jobs.values.parts import PartOutcome
 from offpath.model.event import EventKind
 from offpath.model.job import Count, DeadReason, Failure, Page
 
@@ -9,4 +10,5 @@ __all__ = [
     "EventKind",
     "Failure",
     "Page",
+    "PartOutcome",
 ]

@@ -7,7 +7,7 @@ from typing import Any, assert_type
 
 import offpath
 from offpath import App, Context, Gate, Group, Handle, Job, Plan
-from offpath.records import Page
+from offpath.records import Page, PartOutcome
 
 app = App(on_orphan_group=lambda group: print(group.value), strict=True)
 
@@ -45,6 +45,20 @@ async def mixed(ctx: Context, n: int) -> Plan[None, int | str]:
 @app.task
 def synchronous(ctx: Context) -> Plan[str, str | int]:
     return ctx.result("a").next(number.job(1))
+
+
+@app.task
+async def joined(ctx: Context) -> int:
+    assert_type(await ctx.results(number), list[int])
+    assert_type(await ctx.results(text), list[str])
+    assert_type(await ctx.results(flag), list[bytes | float])
+    assert_type(await ctx.outcomes(), list[PartOutcome])
+    return sum(await ctx.results(number))
+
+
+@app.task
+def joined_in_a_thread(ctx: Context) -> list[str]:
+    return ctx.blocking(ctx.results(text))
 
 
 @app.task

@@ -320,6 +320,7 @@ class ObservedStore:
     cancel_groups = _timed(Store.cancel_groups).answer(jobs.changed)
     close_groups = _timed(Store.close_groups).answer(jobs.changed)
     gates = _timed(Store.gates).quiet
+    watched = _timed(Store.watched).quiet
     expire_blocked = _timed(Store.expire_blocked).answer(jobs.changed)
     put_step = _timed(Store.put_step).quiet
     steps = _timed(Store.steps).quiet

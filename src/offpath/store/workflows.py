@@ -55,6 +55,13 @@ class WorkflowStore(Protocol):
         """The gates of these ids that exist. A gate goes with the last job that it held."""
         ...
 
+    async def watched(self, job_id: str) -> list[str]:
+        """The jobs that the gate of this one watches, or has watched, in their order.
+
+        Of a job that attached to the holder of its key: that one. Empty without a gate.
+        """
+        ...
+
     async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Give up waits whose time is over by the store's clock, and repair what was skipped.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from offpath.errors import InvalidArgument
 from offpath.jobs.handler.durable.verbs import DurableVerbs
+from offpath.jobs.handler.fan_in import FanInVerbs
 from offpath.jobs.handler.notes import making
 from offpath.jobs.handler.plan_verbs import PlanVerbs
 from offpath.jobs.values.job import Job
@@ -48,7 +49,7 @@ class _Ready:
 _DONE = _Ready()
 
 
-class JobContext(PlanVerbs):
+class JobContext(FanInVerbs, PlanVerbs):
     """One attempt of one job, however it is run. Usable from coroutines and threads.
 
     Everything written through it is joined to the end of the attempt: jobs enqueued here exist

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
     from offpath.jobs.handler.resources import Resources
     from offpath.jobs.values.run import Run
+    from offpath.jobs.values.runnable import Runnable
     from offpath.jobs.values.services import EventWriter, HandlerThreads
     from offpath.runtime.clock import Clock
     from offpath.runtime.codec import Codec
@@ -35,6 +37,11 @@ class Host(Protocol):
     """The most jobs that one attempt queues in one transaction."""
     extensions: Extensions | None
     resources: Resources
+
+    @property
+    def tasks(self) -> Mapping[str, Runnable]:
+        """The tasks that it knows, by name."""
+        ...
 
     def progressed(self, run: Run) -> None:
         """Note that ``run`` has progress to write."""

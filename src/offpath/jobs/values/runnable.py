@@ -61,6 +61,10 @@ class Results(Protocol):
         """Return the text to store, None for nothing; raises when the value does not fit."""
         ...
 
+    def decode(self, text: str | None, /) -> Any:  # noqa: ANN401 - whatever a handler returned
+        """Return the value of a stored text; raises when it does not fit."""
+        ...
+
 
 class Runnable(Protocol):
     """A registered task."""

@@ -127,6 +127,11 @@ class Engine:
         self.claimer = self._claimer(parts, settings)
         self.heartbeat = self._heartbeat(settings)
 
+    @property
+    def tasks(self) -> Mapping[str, Runnable]:
+        """The tasks of this worker, by name."""
+        return self.hand.tasks
+
     def progressed(self, run: Run) -> None:
         """A context has progress to write."""
         self.progress.note(run)

@@ -118,6 +118,11 @@ class Gates:
         for gate_id in self._over.get(job_id, ()):
             yield from self.held.get(gate_id, ())
 
+    def watched_for(self, job_id: str) -> list[str]:
+        """The jobs that the gate of this one watches or watched."""
+        gate_id = self._of.get(job_id)
+        return [] if gate_id is None else list(self.rows[gate_id].on)
+
     def forget(self, job_id: str) -> None:
         """A job is gone; its gate goes with the last one that it held."""
         gate_id = self._of.pop(job_id, None)

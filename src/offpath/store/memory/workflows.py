@@ -48,6 +48,10 @@ class MemoryWorkflows(MemoryPart):
         """The gates of these ids."""
         return gates.records(self._tables, ids)
 
+    async def watched(self, job_id: str) -> list[str]:
+        """The jobs that the gate of this one watches."""
+        return self._tables.gates.watched_for(job_id)
+
     async def expire_blocked(self, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
         """Give up waits whose time is over."""
         changed = jobs.expire_blocked(self._tables, self._clock.now(), limit, keep)

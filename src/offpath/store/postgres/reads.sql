@@ -300,6 +300,14 @@ left join lateral (
 ) as counts on g.id is null
 where g.id is not null or counts.members > 0
 
+-- name: watched_for
+-- The jobs that the gate of this one watches, or has watched.
+select w.job::text
+from offpath.job j
+join offpath.gate_watch w on w.gate = j.gated_by
+where j.id = :id::text::uuid
+order by w.n
+
 -- name: gates
 -- These gates, with what they watch.
 select

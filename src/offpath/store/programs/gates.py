@@ -25,6 +25,11 @@ def listed(d: Dialect, ids: Sequence[str]) -> Steps[list[GateRecord]]:
     return _RECORDS.all((yield from one(d.sql["gates"](ids=d.ids(ids)))))
 
 
+def watched(d: Dialect, job_id: str) -> Steps[list[str]]:
+    """The jobs that the gate of this one watches, in their order."""
+    return [job for (job,) in (yield from one(d.sql["watched_for"](id=job_id)))]
+
+
 def decided(rows: Iterable[Row]) -> list[tuple[str, GateState]]:
     """The gates that are decided by these counts.
 

@@ -207,6 +207,7 @@ class SqlStore(SqlLedgerReads):
     actions = transition(actions.listed, READS)
     browse = transition(browse.browse, _WALKED)
     declarations = transition(health.declarations, READS)
+    watched = transition(gates.watched, _ASKED)
     gates = transition(gates.listed, _ASKED)
     groups = transition(groups.listed, _ASKED)
     schedules = transition(schedules.listed, _ASKED)

@@ -371,6 +371,14 @@ where
     and lone.group_id = lone.id
     and not exists (select 1 from offpath_group as known where known.id = lone.id)
 
+-- name: watched_for
+-- The jobs that the gate of this one watches, or has watched.
+select seen.job
+from offpath_job as held
+join offpath_gate_watch as seen on seen.gate = held.gate
+where held.id = :id
+order by seen.place
+
 -- name: gates
 -- These gates, with what they watch.
 select

@@ -1,0 +1,85 @@
+"""Fan-in: the results of the jobs that this one has waited for, read back in their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from offpath.errors import JobNotFound
+from offpath.model.job import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from offpath.jobs.handler.host import Host
+    from offpath.jobs.values.parts import Part, PartOutcome
+    from offpath.jobs.values.run import Run
+    from offpath.model.job import JobRecord
+
+S = TypeVar("S")
+
+PAGE: Final = 500
+"""Jobs that are read at once: results may be large."""
+
+
+class FanInVerbs:
+    """The part of a context that reads what the job has waited for."""
+
+    __slots__ = ()
+
+    _run: Run
+    _host: Host
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        raise NotImplementedError
+
+    async def results(self, part: Part[S], /) -> list[S]:
+        """The values of the jobs of this task that this one waited for, in the order in which they
+        were listed, behind ``.next`` or a gate.
+
+        Only of those that have succeeded: :meth:`outcomes` tells of all. Empty when it waited for
+        none of them. What a job waits for is kept until it has ended itself, so a retry reads the
+        same. A sync handler writes ``ctx.blocking(ctx.results(part))``.
+
+        Raises ``JobNotFound`` when one of them was deleted, and ``InvalidArgument`` when a value
+        is not of the declared type.
+        """
+        return [
+            part.results.decode(job.result)
+            for job in await self._waited_for()
+            if job.task == part.name and job.state is JobState.SUCCEEDED
+        ]
+
+    async def outcomes(self) -> list[PartOutcome]:
+        """What has become of each job that this one waited for, in the order in which they were
+        listed: its value or its failure.
+
+        Raises ``JobNotFound`` when one of them was deleted, and ``InvalidArgument`` when a value
+        is not of the declared type.
+        """
+        return [self._outcome(job) for job in await self._waited_for()]
+
+    def _outcome(self, job: JobRecord) -> PartOutcome:
+        from offpath.jobs.values.parts import PartOutcome  # most handlers ask for none
+
+        part = self._host.tasks.get(job.task)
+        succeeded = job.state is JobState.SUCCEEDED
+        value = part.results.decode(job.result) if succeeded and part is not None else None
+        failure = None if succeeded else job.failure
+        return PartOutcome(id=job.id, task=job.task, state=job.state, value=value, failure=failure)
+
+    async def _waited_for(self) -> Sequence[JobRecord]:
+        store = self._host.store
+        # What was named may have attached to the holder of its key: the gate knows who that is.
+        named = self._run.job.dependents
+        ids = (await store.watched(self.id) or named) if named else ()
+        found: dict[str, JobRecord] = {}
+        for at in range(0, len(ids), PAGE):
+            found |= {job.id: job for job in await store.get(ids[at : at + PAGE])}
+        if missing := [each for each in ids if each not in found]:
+            raise JobNotFound(
+                f"{len(missing)} of the {len(ids)} jobs that this one waited for are not there any "
+                f"more, the first: {missing[0]}"
+            )
+        return [found[each] for each in ids]
