@@ -3,7 +3,8 @@
 import importlib
 import typing
 
-from offpath.app import ADDED_LOOPS, App
+from offpath import app as _application
+from offpath.app import App
 from offpath.errors import (
     Abort,
     CoolDown,
@@ -124,7 +125,7 @@ def _action_loop(app: App) -> "LoopSpec":
     return ActionLoop(app).spec()
 
 
-ADDED_LOOPS.append(_action_loop)
+_application.ADDED_LOOPS.append(_action_loop)
 
 _MODULES = (
     "batch_tasks",

@@ -189,7 +189,7 @@ async def give_back(app: App, record: ActionRecord) -> None:
 
 
 async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, bool]:
-    """How far one more step gets, and whether it can be done elsewhere alone."""
+    """The progress of one more step, and whether it can be done elsewhere alone."""
     try:
         verb = verb_of(record.verb)
         stepped = await verb.step(app, _work(record, verb))

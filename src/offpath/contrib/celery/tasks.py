@@ -68,7 +68,7 @@ class CeleryTask:
         return self.terms.default_retry_delay
 
     def parameters(self) -> inspect.Signature:
-        """What it is called with, without annotations: Celery does not look at them."""
+        """The parameters of a call, without annotations: Celery does not look at them."""
         found = list(inspect.signature(self.run).parameters.values())[self.terms.bind :]
         return inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in found])
 

@@ -17,7 +17,7 @@ _baggage = W3CBaggagePropagator()
 
 
 class TraceHeaders:
-    """What travels with jobs and messages: the trace always, of the baggage only what is named."""
+    """The headers of jobs and messages: the trace always, of the baggage only what is named."""
 
     def __init__(self, names: Sequence[str]) -> None:
         if isinstance(names, str):

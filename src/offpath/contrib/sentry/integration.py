@@ -48,7 +48,7 @@ class OffpathIntegration(Integration):
 
 
 class SentryExtension(Extension):
-    """What the integration does; idle while no client has the integration."""
+    """The work of the integration; idle while no client has it."""
 
     @contextmanager
     def sending(self, new: Committing, /) -> Iterator[None]:

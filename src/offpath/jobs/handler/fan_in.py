@@ -52,8 +52,8 @@ class FanInVerbs:
         ]
 
     async def outcomes(self) -> list[PartOutcome]:
-        """What has become of each job that this one waited for, in the order in which they were
-        listed: its value or its failure.
+        """The end of each job that this one waited for, in the order in which they were listed:
+        its value or its failure.
 
         Raises ``JobNotFound`` when one of them was deleted, and ``InvalidArgument`` when a value
         is not of the declared type.

@@ -98,7 +98,7 @@ def begins_here(jobs: Sequence[object], within: object, tasks: Mapping[str, Begi
 
 
 def in_the_way(new: NewJob) -> str | None:
-    """Why a job cannot begin at once; None if it can."""
+    """The reason why a job cannot begin at once; None if it can."""
     if new.run_at is not None:
         return "run_at says when it is due"
     if new.delay > 0:

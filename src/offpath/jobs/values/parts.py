@@ -46,7 +46,7 @@ class PartOutcome(Struct, frozen=True, kw_only=True):
     id: str
     task: str
     state: JobState
-    """What has become of it: a gate that waits for some of its jobs opens while others run."""
+    """The state of it: a gate that waits for some of its jobs opens while others run."""
     value: Any = None
     """The value of its handler, where it has succeeded and this worker knows its task."""
     failure: Failure | None = None

@@ -37,7 +37,7 @@ class Survey(msgspec.Struct, frozen=True):
     """The lanes that a look has found."""
 
     lanes: list[Lane] | None = None
-    """Those that may be leased from; None: there are none."""
+    """The lanes that may be leased from; None: there are none."""
     last: tuple[str, str] | None = None
     """The task and queue behind which the next look goes on; None: it was the end."""
 

@@ -150,7 +150,7 @@ def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) ->
 
 
 def _open(session: Session, now: int, request: LeaseRequest, lanes: list[Any]) -> list[Any]:
-    """Those of lanes whose queue has room and no pause."""
+    """The lanes whose queue has room and no pause."""
     lanes = [lane for lane in lanes if request.queue_rooms.get(lane[0], 1) > 0]
     stopped = paused_queues(session, now) if lanes else {}
     return [lane for lane in lanes if lane[0] not in stopped] if stopped else lanes
@@ -219,7 +219,7 @@ _RANKS: Final[dict[Order, Callable[[LeasedJob], Any]]] = {
     Order.AGE: lambda job: (job.enqueued_at, job.id),
     Order.BALANCED: lambda _: 0,  # they stay as they were taken
 }
-"""How the jobs of several looks are merged."""
+"""The merge of the jobs of several looks."""
 
 
 def _rank(row: Row) -> tuple[int, int, str]:
