@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 import offpath
 from benchmarks import raw
 from benchmarks.report import Measurement, percentile
+from benchmarks.sender import send
 
 JOBS = 20_000
 CONCURRENCY = 100
@@ -25,6 +27,8 @@ _GAP = 0.05
 """Seconds between probes: an idle worker has had its peace, and no notice waits for the last."""
 _IDLE_SECONDS = 5.0
 _BULK = 1_000
+_ROUNDS = 25
+"""Backlogs that are worked off in one table."""
 _LANES = 20_000
 """Tasks of others, each with a ready job."""
 
@@ -87,15 +91,44 @@ async def enqueue_bulk(backend: str, url: str) -> Measurement:
 async def process(backend: str, url: str) -> Measurement:
     """A backlog of no-op jobs through one worker, until the last one is settled."""
     async with opened(url) as (app, noop):
-        for first in range(0, JOBS, _BULK):
-            await app.enqueue([noop.job(n) for n in range(first, first + _BULK)])
-        worker = app.worker(concurrency=CONCURRENCY)
-        start, cpu = time.perf_counter(), time.process_time()
-        await worker.run_until_idle()
-        measured = _rate("process", backend, JOBS, start, cpu)
-        await worker.stop()
-        await _require_all_succeeded(app)
+        measured = await _worked_off(backend, app, noop)
+        await _require_succeeded(app, JOBS)
         return measured
+
+
+async def process_unvacuumed(backend: str, url: str) -> Measurement:
+    """As ``process``, many times in one table that no vacuum cleans: the last beside the first."""
+    async with opened(url) as (app, noop):
+        if backend == "postgres":
+            _leave_unvacuumed(url)
+        rounds = [await _worked_off(backend, app, noop) for _ in range(_ROUNDS)]
+        await _require_succeeded(app, JOBS * _ROUNDS)
+    first, last = rounds[0], rounds[-1]
+    last.case, last.raw_per_s = "process_unvacuumed", first.per_s
+    last.note = (
+        f"raw is the first {JOBS:,} of {JOBS * _ROUNDS:,} jobs, {first.cpu_us_per_job:.1f} µs each"
+    )
+    return last
+
+
+async def _worked_off(
+    backend: str, app: offpath.App, noop: offpath.Task[[int], int, int]
+) -> Measurement:
+    for first in range(0, JOBS, _BULK):
+        await app.enqueue([noop.job(n) for n in range(first, first + _BULK)])
+    worker = app.worker(concurrency=CONCURRENCY)
+    start, cpu = time.perf_counter(), time.process_time()
+    await worker.run_until_idle()
+    measured = _rate("process", backend, JOBS, start, cpu)
+    await worker.stop()
+    return measured
+
+
+def _leave_unvacuumed(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("alter table offpath.job set (autovacuum_enabled = false)")
 
 
 async def process_beside_lanes(backend: str, url: str) -> Measurement:
@@ -166,7 +199,7 @@ async def idle(backend: str, url: str) -> Measurement:
 async def _pickup(backend: str, url: str, rate: int) -> Measurement:
     """From enqueue to the handler's first line, at a steady rate, whatever the last probe does.
 
-    The sender is an app of its own: no in-process signal may help.
+    The sender is another process, as in a service; over memory it is in this one.
     """
     probes = _STEADY[rate]
     app = offpath.App(url, migrate=True, auto_start=False)
@@ -175,38 +208,42 @@ async def _pickup(backend: str, url: str, rate: int) -> Measurement:
 
     @app.task
     async def probe(started: float) -> None:
-        waits.append((time.perf_counter() - started) * 1e3)
+        waits.append((time.monotonic() - started) * 1e3)
         if len(waits) == _WARM_UP + probes:
             over.set()
 
-    sender = offpath.App(url, auto_start=False) if backend != "memory" else app
-    task = sender.by_name("probe", registered=False)
     async with app:
         running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
-        for _ in range(_WARM_UP):  # the first ones meet cold caches
-            await task.enqueue(started=time.perf_counter())
-            await asyncio.sleep(_GAP)
-        begun, cpu, sending = time.perf_counter(), time.process_time(), set()
-        for number in range(probes):
-            await asyncio.sleep(max(0.0, begun + number / rate - time.perf_counter()))
-            sending.add(asyncio.create_task(task.enqueue(started=time.perf_counter())))
-        await asyncio.gather(*sending)
+        cpu = time.process_time()
+        if backend == "memory":
+            await send(app, rate, probes, _WARM_UP)
+        else:
+            await _send_elsewhere(url, rate, probes)
         async with asyncio.timeout(30):
             await over.wait()
         used = time.process_time() - cpu
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        if sender is not app:
-            await sender.close()
     return Measurement(
         bench="jobs",
         backend=backend,
         case=f"pickup_{rate}",
         p50_ms=percentile(waits[_WARM_UP:], 0.5),
         p99_ms=percentile(waits[_WARM_UP:], 0.99),
-        cpu_us_per_job=used / probes * 1e6,
+        cpu_us_per_job=used / (_WARM_UP + probes) * 1e6,
         note=f"{rate} jobs a second, {probes} probes, enqueue included",
     )
+
+
+async def _send_elsewhere(url: str, rate: int, probes: int) -> None:
+    """Send the probes from another process, and wait until they are sent."""
+    values = (url, str(rate), str(probes), str(_WARM_UP))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.sender", *values
+    )
+    if await process.wait():
+        msg = f"the sender ended with code {process.returncode}"
+        raise RuntimeError(msg)
 
 
 async def pickup_1(backend: str, url: str) -> Measurement:
@@ -227,8 +264,15 @@ async def pickup_500(backend: str, url: str) -> Measurement:
 CASES: dict[str, Case] = {
     each.__name__: each
     for each in (
-        *(enqueue_one, enqueue_concurrent, enqueue_bulk, process, process_beside_lanes, latency),
-        *(pickup_1, pickup_50, pickup_500, idle),
+        *(
+            enqueue_one,
+            enqueue_concurrent,
+            enqueue_bulk,
+            process,
+            process_beside_lanes,
+            process_unvacuumed,
+        ),
+        *(latency, pickup_1, pickup_50, pickup_500, idle),
     )
 }
 
@@ -251,8 +295,8 @@ def _rate(case: str, backend: str, count: int, start: float, cpu: float) -> Meas
     )
 
 
-async def _require_all_succeeded(app: offpath.App) -> None:
+async def _require_succeeded(app: offpath.App, jobs: int) -> None:
     done = await app.jobs.count(state="succeeded")
-    if done != JOBS:
-        msg = f"only {done} of {JOBS} jobs succeeded"
+    if done != jobs:
+        msg = f"only {done} of {jobs} jobs succeeded"
         raise RuntimeError(msg)
