@@ -72,10 +72,12 @@ class Client:
         """Write effects in one commit, or in the caller's transaction; the store's answers."""
         store = (await self._opened()).store
         extensions = self._extended()
-        if extensions is None or not extensions.sends:
-            return await _write(store, with_carried(effects), within)
-        with extensions.sending(effects, within=within is not None) as ready:
-            return await _write(store, with_carried(ready), within)
+        if extensions is not None and extensions.sends:
+            return await _surrounded(store, effects, within, extensions)
+        effects = with_carried(effects)
+        if within is None:
+            return await store.commit(effects)
+        return await store.commit_within(within, effects)
 
     @contextmanager
     def sending(self, effects: Effects, *, within: bool = False) -> Iterator[Effects]:
@@ -141,10 +143,14 @@ class Client:
         return len(await cancel_group(await self._opened(), group_id))
 
 
-async def _write(store: Store, effects: Effects, within: object) -> list[Enqueued]:
-    if within is None:
-        return await store.commit(effects)
-    return await store.commit_within(within, effects)
+async def _surrounded(
+    store: Store, effects: Effects, within: object, extensions: Extensions
+) -> list[Enqueued]:
+    with extensions.sending(effects, within=within is not None) as ready:
+        effects = with_carried(ready)
+        if within is None:
+            return await store.commit(effects)
+        return await store.commit_within(within, effects)
 
 
 def as_jobs(given: object) -> list[Sent]:

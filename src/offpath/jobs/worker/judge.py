@@ -108,10 +108,11 @@ class Judge:
 
     def settlement(self, run: Run, outcome: Outcome) -> Settlement:
         """Return the end of ``run``, with the effects its handler asked for if it may have them."""
-        outcome = self._signed(run, outcome)
         # Only an end that stands may have effects: a failed attempt may run again, and would
         # add its jobs twice.
         carried = isinstance(outcome, _CARRIED)
+        if not carried:
+            outcome = self._signed(run, outcome)
         effects = run.context.effects() if carried and run.context is not None else NOTHING
         if effects and isinstance(outcome, Snoozed):
             named = frozenset[str]() if run.context is None else run.context.named
