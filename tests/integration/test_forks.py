@@ -352,6 +352,35 @@ def test_the_child_of_a_fork_that_could_not_wait_opens_no_file(tmp_path: Path) -
     assert _said(SPOILT, migrated_url(tmp_path / "work.db")) == ["True", "2"]
 
 
+SNAPSHOT = """
+import asyncio, os, sys
+import offpath
+
+app = offpath.App(sys.argv[1])
+
+async def main():
+    async with app:
+        async with app.store().ledger_snapshot() as moment:
+            await moment.ledger_last()
+            if os.fork() == 0:
+                os._exit(0)
+            os.wait()
+            try:
+                await moment.ledger_last()
+            except offpath.errors.StoreUnavailable as error:
+                print("a fork has ended the snapshot" in str(error))
+        async with app.store().ledger_snapshot() as moment:
+            print(await moment.ledger_last())
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_snapshot_ends_with_a_fork_and_another_one_can_begin(tmp_path: Path) -> None:
+    assert _said(SNAPSHOT, migrated_url(tmp_path / "work.db")) == ["True", "0"]
+
+
 def _said(program: str, url: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, url],
