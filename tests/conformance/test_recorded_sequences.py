@@ -19,7 +19,7 @@ from offpath.model.job import DeadReason, JobState, UniqueClaim, UniquePolicy
 from offpath.model.settlement import Dead, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore, enqueue, jobs, records
-from offpath.store.memory.suspect_rows import Suspects
+from offpath.store.memory.indexes import Suspects
 from offpath.store.memory.tables import Tables
 from tests.conformance.backends import Backend
 from tests.conformance.builders import failure

@@ -62,7 +62,7 @@ class Outbox:
         return new_id()
 
     async def send(
-        self, jobs: Sequence[Job[Any, Any]], within: object, *, inline: bool = False
+        self, jobs: Sequence[Job[Any, Any]], within: object, *, inline: bool | None = None
     ) -> list[Any]:
         self.sent.append((list(jobs), within))
         return list(jobs)

@@ -60,8 +60,11 @@ _SHAPES = (
 
 
 _LATER = """
-    alter table offpath.job add column headers text;
-    alter table offpath.failure add column module text
+    alter table offpath.job add column headers text, add column error_key text;
+    alter table offpath.failure
+        add column module text, add column started_at timestamptz, add column worker text;
+    alter table offpath.worker
+        add column asked jsonb, add column answer jsonb, add column answered_at timestamptz
 """
 """Tables that later steps bring, and statements of today name."""
 
