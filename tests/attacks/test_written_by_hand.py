@@ -74,6 +74,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "seen_at": TIME,
         "expires_at": TIME,
         "gone_at": TIME,
+        "answered_at": TIME,
         "presence": FLAG,
         "info": OBJECT,
     },
@@ -208,7 +209,7 @@ def connection(backend: Backend, store: Store) -> Iterator[sqlite3.Connection]:
 def _columns(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
     rows = connection.execute(
         "select t.name, c.name, upper(c.type) from pragma_table_list as t,"
-        " pragma_table_info(t.name) as c where t.name like 'offpath_%'"
+        " pragma_table_info(t.name) as c where t.type = 'table' and t.name like 'offpath_%'"
         " and t.name not like 'offpath_ledger_%' and t.name <> 'offpath_migration'"
     )
     columns: dict[str, dict[str, str]] = {}
@@ -354,7 +355,7 @@ def _spoilt(old: sqlite3.Connection) -> int:
             continue
         plain = _plain(old, table)
         for column, values in columns.items():
-            for value in values:
+            for value in values if column in there[table] else ():
                 keys = {
                     name: f"'{table} {written}'" if kind == "TEXT" else str(written + 1)
                     for name, kind, key in old.execute(

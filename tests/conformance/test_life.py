@@ -330,5 +330,8 @@ def _forget_everything(backend: Backend) -> None:
     if backend.name == "postgres":
         backend.execute("drop schema offpath cascade")
         return
+    views = backend.execute("select name from sqlite_schema where type = 'view'")
+    for (view,) in views:  # they name columns of tables that are to go
+        backend.execute(f"drop view {view}")
     for table in (*backend.tables(), backend.migration_table):
         backend.execute(f"drop table {table}")

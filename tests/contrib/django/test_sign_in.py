@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+# Django keeps a connection for each thread, and the threads of a test end with their loop.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+
 APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions"]
 KEY = "offpath-session"
 urlpatterns: list[Any] = []
