@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -29,18 +29,32 @@ async def settle(store: Store, batch: list[Settlement]) -> list[Settled]:
 async def settle_unnamed(store: Store, batch: list[Settlement]) -> list[Settled]:
     """Settle these; which of several conflicts an error names is left open."""
     answers = await store.settle(batch)
+    timed = (replace(one, enqueued=tuple(last_times(one.enqueued))) for one in answers)
     return [
         replace(one, error=_A_CONFLICT) if isinstance(one.error, UniqueConflict) else one
-        for one in answers
+        for one in timed
     ]
 
 
 async def commit_unnamed(store: Store, *, effects: Effects) -> list[Enqueued]:
-    """Enqueue these; which of several conflicts an error names is left open."""
+    """Enqueue these; which of several conflicts an error names is left open.
+
+    So is the time in the answer to one whose job another one of the same call rewrote again: as it
+    was then, or as it is now.
+    """
     try:
-        return await store.commit(effects)
+        return last_times(await store.commit(effects))
     except UniqueConflict:
         raise _A_CONFLICT from None
+
+
+def last_times(answers: Sequence[Enqueued]) -> list[Enqueued]:
+    """The answers, each job's time only where it stands last."""
+    last = {each.job_id: number for number, each in enumerate(answers)}
+    return [
+        each if last[each.job_id] == number else replace(each, run_at=None)
+        for number, each in enumerate(answers)
+    ]
 
 
 def request_of(worker: str, limit: int) -> LeaseRequest:
