@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
 from pathlib import Path
@@ -62,6 +63,22 @@ async def test_each_attempt_has_an_application_context_of_its_own_that_is_popped
         await drain(jobs)
     assert seen == ["shop"] * 4
     assert sorted(popped) == ["NoneType"] * 3 + ["ValueError"]
+
+
+async def test_the_application_lives_as_long_as_its_jobs(file_url: str) -> None:
+    """A worker keeps the jobs alone: whoever made the application has let go of it."""
+    jobs, seen = Offpath(), []
+
+    @jobs.task
+    async def work() -> None:
+        seen.append(current_app.name)
+
+    flask_app(file_url, jobs)
+    gc.collect()
+    async with jobs:
+        await work.enqueue()
+        await drain(jobs)
+    assert seen == ["shop"]
 
 
 def test_a_job_is_a_row_of_the_sessions_transaction(url: str) -> None:

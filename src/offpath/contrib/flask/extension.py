@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -54,7 +53,7 @@ class Offpath(App):
         given = list(around) if isinstance(around, Sequence) else [around]
         options.setdefault("auto_start", False)
         super().__init__(url, around=[*given, self._in_context], **options)
-        self._flask: weakref.ref[Flask] | None = None
+        self._flask: Flask | None = None
         self.later = AfterRequest(self)
         """The work that a request leaves behind: ``jobs.later.add(task, …)``."""
 
@@ -73,14 +72,14 @@ class Offpath(App):
                 )
             self._backend, self._store = Backend.of(settings, store=None, clock=None), None
         self.settings = settings
-        self._flask = weakref.ref(app)
+        self._flask = app
         app.extensions[KEY] = self
         app.after_request(self.later.write)
         app.cli.add_command(offpath)
 
     @contextmanager
     def _in_context(self, _run: Running) -> Iterator[None]:
-        app = None if self._flask is None else self._flask()
+        app = self._flask
         if app is None:
             raise ConfigurationError(
                 "no Flask application: call jobs.init_app(app) where the worker imports it, as in "
