@@ -112,10 +112,16 @@ def test_what_is_not_in_the_outbox_is_not_found_there(run: Run, sent: Sent, name
 
 def test_dead_events_are_put_back_by_id(run: Run, sent: Sent) -> None:
     asked = [sent.ids[name] for name in ("bad", "good", "inbox")]
-    told = document(run("outbox", "redrive", *asked, "nope", "--url", sent.url, "--json"))
+    refused = run("outbox", "redrive", *asked, "nope", "--url", sent.url)
+    assert (refused.exit_code, "'nope'" in refused.stderr) == (2, True)
+    assert sent.states()["bad"] == "dead", (
+        "what cannot be an id stops the call before it begins"
+    )
+    unknown = "01900000-0000-7000-8000-0000000000ff"
+    told = document(run("outbox", "redrive", *asked, unknown, "--url", sent.url, "--json"))
     assert told == {
         "changed": [sent.ids["bad"]],
-        "unchanged": [sent.ids["good"], sent.ids["inbox"], "nope"],
+        "unchanged": [sent.ids["good"], sent.ids["inbox"], unknown],
     }
     assert sent.states()["bad"] == "pending"
     again = run("outbox", "redrive", sent.ids["bad"], "--url", sent.url)
