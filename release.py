@@ -50,6 +50,8 @@ SMOKE = {
         "exposition(offpath.App().metrics)"
     ),
     "redis": "from offpath.events.dispatchers import RedisDispatcher",
+    "kafka": "from offpath.events.dispatchers import KafkaDispatcher; KafkaDispatcher",
+    "sqs": "from offpath.events.dispatchers import SqsDispatcher; SqsDispatcher",
     "nats": "from offpath.events.dispatchers import NatsDispatcher",
     "rabbitmq": "from offpath.events.dispatchers import RabbitDispatcher",
     "webhooks": "import aiohttp, cryptography, offpath; offpath.App().webhooks",

@@ -114,9 +114,7 @@ def test_dead_events_are_put_back_by_id(run: Run, sent: Sent) -> None:
     asked = [sent.ids[name] for name in ("bad", "good", "inbox")]
     refused = run("outbox", "redrive", *asked, "nope", "--url", sent.url)
     assert (refused.exit_code, "'nope'" in refused.stderr) == (2, True)
-    assert sent.states()["bad"] == "dead", (
-        "what cannot be an id stops the call before it begins"
-    )
+    assert sent.states()["bad"] == "dead", "what cannot be an id stops the call before it begins"
     unknown = "01900000-0000-7000-8000-0000000000ff"
     told = document(run("outbox", "redrive", *asked, unknown, "--url", sent.url, "--json"))
     assert told == {

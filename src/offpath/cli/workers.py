@@ -51,7 +51,7 @@ async def list_workers(app: App, *, limit: int) -> Listing:
     gone stopped, or was found dead, within the last hour.
 
     \b
-    offpath workers
+    offpath workers list
     """
     members = [member(one) for one in (await app.workers())[-limit:]]
     return Listing([describe(one) for one in members], member_table(members))
@@ -85,7 +85,9 @@ async def resume_worker(app: App, *, worker_id: str) -> Said:
 @click.argument("worker_id")
 @store_command
 async def stop_worker(app: App, *, worker_id: str) -> Said:
-    r"""Ask a worker to stop: its jobs may end within its drain timeout, as on SIGTERM.
+    r"""Ask a worker to stop, as SIGTERM does.
+
+    Its jobs may end within its drain timeout.
 
     \b
     offpath workers stop 0198c0de
@@ -105,7 +107,9 @@ async def stop_worker(app: App, *, worker_id: str) -> Said:
 )
 @store_command
 async def dump_worker(app: App, *, worker_id: str, timeout: float) -> Shown:  # noqa: ASYNC109 - the user's limit
-    r"""Show where every task and thread of a worker is, and the jobs in its hand.
+    r"""Show where the tasks and threads of a worker are.
+
+    The jobs in its hand are shown, too.
 
     \b
     offpath workers dump 0198c0de
