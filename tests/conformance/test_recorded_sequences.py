@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from offpath.model.job import DeadReason, JobState, UniqueClaim, UniquePolicy
 from offpath.model.settlement import Dead, Snoozed, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.memory import MemoryStore, enqueue, jobs, records
+from offpath.store.memory import MemoryStore, enqueue, jobs
 from offpath.store.memory.indexes import Suspects
 from offpath.store.memory.tables import Tables
+from offpath.store.rows import jobs as records
 from tests.conformance.backends import Backend
 from tests.conformance.builders import failure
 from tests.conformance.model_place import Place

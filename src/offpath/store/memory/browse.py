@@ -30,6 +30,7 @@ from offpath.store.memory import groups, reads
 from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.workflow_rows import MemoryGate
 from offpath.store.protocol import MOST_ON_A_PAGE
+from offpath.store.rows.job_filter import tests_of
 
 _MOST_HELD = 1_000
 _NARROW = ((JobState.DEAD,), (JobState.RUNNING,))
@@ -55,7 +56,7 @@ class MemoryBrowse(MemoryPart):
         size = min(limit, MOST_ON_A_PAGE)
         walk = self._walk(where, after, newest=newest)
         looked = walk[:most]
-        tests = reads.tests_of(where)
+        tests = tests_of(where)
         found = [
             job
             for job in looked

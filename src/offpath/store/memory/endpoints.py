@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from msgspec.structs import replace
-
-from offpath.model.checks import MOST_LISTED
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
-from offpath.store.memory.instants import later
 from offpath.store.memory.tables import Tables
+from offpath.store.rows.endpoints import noted, put_over, switched
 
-_ENABLED = EndpointState.ENABLED
+_LISTED = 10_000
 
 
 def put(tables: Tables, now: datetime, endpoint: Endpoint) -> bool:
     """Add one, or change where and what is posted; True when it is new."""
     known = tables.endpoints.get(endpoint.name)
-    if known is None:
-        tables.endpoints[endpoint.name] = replace(endpoint, created_at=now)
-        return True
-    tables.endpoints[endpoint.name] = replace(
-        known,
-        url=endpoint.url,
-        secrets=endpoint.secrets,
-        topics=endpoint.topics,
-        streams=endpoint.streams,
-        headers=endpoint.headers,
-    )
-    return False
+    tables.endpoints[endpoint.name] = put_over(known, endpoint, now)
+    return known is None
 
 
 def listed(tables: Tables) -> list[Endpoint]:
     """Every endpoint, by name."""
-    return sorted(tables.endpoints.values(), key=lambda each: each.name)[:MOST_LISTED]
+    return sorted(tables.endpoints.values(), key=lambda each: each.name)[:_LISTED]
 
 
 def switch(tables: Tables, name: str, state: EndpointState, reason: str | None) -> bool:
@@ -41,10 +28,8 @@ def switch(tables: Tables, name: str, state: EndpointState, reason: str | None) 
     known = tables.endpoints.get(name)
     if known is None:
         return False
-    if state is _ENABLED:
-        known = _healthy(known)
-        tables.mailbox.stirred = True  # what waited for it can be posted
-    tables.endpoints[name] = replace(known, state=state, reason=reason)
+    tables.endpoints[name] = switched(known, state, reason)
+    tables.mailbox.stirred |= state is EndpointState.ENABLED  # what waited for it can be posted
     return True
 
 
@@ -53,26 +38,10 @@ def note(tables: Tables, now: datetime, told: EndpointNote) -> Endpoint | None:
     known = tables.endpoints.get(told.name)
     if known is None:
         return None
-    after = _healthy(known) if told.delivered else _failed(known, now)
-    if told.block is not None:
-        until = later(now, told.block)
-        if after.blocked_until is None or after.blocked_until < until:
-            after = replace(after, blocked_until=until)
-    if told.disable is not None and after.state is _ENABLED:
-        after = replace(after, state=EndpointState.DISABLED, reason=told.disable)
-    tables.endpoints[told.name] = after
+    after = tables.endpoints[told.name] = noted(known, told, now)
     return after
 
 
 def delete(tables: Tables, name: str) -> bool:
     """Remove one; False: unknown."""
     return tables.endpoints.pop(name, None) is not None
-
-
-def _healthy(endpoint: Endpoint) -> Endpoint:
-    return replace(endpoint, failures=0, failing_since=None, blocked_until=None)
-
-
-def _failed(endpoint: Endpoint, now: datetime) -> Endpoint:
-    since = endpoint.failing_since or now
-    return replace(endpoint, failures=endpoint.failures + 1, failing_since=since)

@@ -8,9 +8,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
-from offpath.store.memory.records import JobTerms, enqueued, rewritten, terms_of
 from offpath.store.memory.tables import Tables
 from offpath.store.refusals import id_taken, key_held, no_gate
+from offpath.store.rows.jobs import JobTerms, enqueued, rewritten, terms_of
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 

@@ -9,11 +9,11 @@ from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
 from offpath.store.memory import limits, pauses
 from offpath.store.memory.enqueue import NewJobs
-from offpath.store.memory.instants import maybe_later
 from offpath.store.memory.part import MemoryPart
-from offpath.store.memory.records import handed_out, leased
 from offpath.store.memory.tables import Tables
 from offpath.store.refusals import not_registered, refuse_waiting
+from offpath.store.rows.instants import maybe_later
+from offpath.store.rows.jobs import handed_out, leased
 
 
 class MemoryFlow(MemoryPart):

@@ -14,8 +14,11 @@ from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJo
 from offpath.model.lease import Rescued, loss_text
 from offpath.model.suspicion import LossVerdict, Lost, judged
 from offpath.store.memory import gates, limits, signals
-from offpath.store.memory.instants import later, maybe_later
-from offpath.store.memory.records import (
+from offpath.store.memory.tables import Tables
+from offpath.store.memory.waits import awaits_gate
+from offpath.store.protocol import JobRedrive
+from offpath.store.rows.instants import later, maybe_later
+from offpath.store.rows.jobs import (
     arrived,
     cancelled,
     changed,
@@ -26,9 +29,6 @@ from offpath.store.memory.records import (
     waiting,
     woken,
 )
-from offpath.store.memory.tables import Tables
-from offpath.store.memory.waits import awaits_gate
-from offpath.store.protocol import JobRedrive
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 _REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)

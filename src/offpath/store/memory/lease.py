@@ -13,8 +13,8 @@ from offpath.model.job import JobRecord
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.store.memory import pauses, suspects
 from offpath.store.memory.lanes import Lane
-from offpath.store.memory.records import arrived, handed_out, leased
 from offpath.store.memory.tables import Tables
+from offpath.store.rows.jobs import arrived, handed_out, leased
 
 # A bound: where a million jobs are due at one moment, a lease that made all of them ready would
 # hold up every other transition.

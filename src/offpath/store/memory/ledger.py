@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from offpath.model.ledger.decision import Decided, LedgerOp, decide_all
 from offpath.model.ledger.records import DUE_STATES, LASTING, Checkpoint, Leaf, SideRow
 from offpath.store.ledger import LedgerReads
-from offpath.store.memory.instants import milliseconds
 from offpath.store.memory.ledger_book import book_for
 from offpath.store.memory.ledger_reads import LedgerReading, MemoryLedgerMoment
 from offpath.store.memory.ledger_rows import Ledger, Tries, View
 from offpath.store.memory.mailbox import MailPlan
 from offpath.store.memory.part import MemoryPart
 from offpath.store.refusals import never_due
+from offpath.store.rows.instants import milliseconds
 
 
 class MemoryLedger(MemoryPart, LedgerReading):

@@ -21,8 +21,8 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
-from offpath.store.memory.instants import milliseconds
 from offpath.store.memory.ledger_rows import Ledger, Tries
+from offpath.store.rows.instants import milliseconds
 
 _AT: Final = attrgetter("at")
 Row = TypeVar("Row")

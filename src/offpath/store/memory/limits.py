@@ -18,7 +18,7 @@ from offpath.store.memory import pauses
 from offpath.store.memory.indexes import LazyHeap
 from offpath.store.memory.lanes import Place
 from offpath.store.memory.limit_rows import MemoryLimit
-from offpath.store.memory.records import admitted, held_again
+from offpath.store.rows.jobs import admitted, held_again
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables

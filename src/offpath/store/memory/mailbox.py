@@ -8,7 +8,7 @@ from offpath.model.job import Enqueued
 from offpath.model.message import Box, MessageState, NewMessage
 from offpath.store.memory.indexes import LazyHeap
 from offpath.store.memory.message_lanes import MessageLanes
-from offpath.store.memory.message_rows import MemoryMessage, check, written
+from offpath.store.rows.messages import MemoryMessage, check, written
 
 _PENDING = MessageState.PENDING
 _DEAD = MessageState.DEAD

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from offpath.model.message import Box
 from offpath.store.memory.indexes import LazyHeap
-from offpath.store.memory.message_rows import MemoryMessage
+from offpath.store.rows.messages import MemoryMessage
 
 Due = tuple[datetime, int]
 """The time, then the position."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -22,10 +22,13 @@ from offpath.model.message import (
 )
 from offpath.model.settlement import SettleStatus, Succeeded
 from offpath.store.memory.effects import PlannedEffects
-from offpath.store.memory.instants import later, maybe_later
 from offpath.store.memory.mailbox import Mailbox
 from offpath.store.memory.message_lanes import MessageLane
-from offpath.store.memory.message_rows import (
+from offpath.store.memory.tables import Tables
+from offpath.store.refusals import no_position
+from offpath.store.rows.instants import later, maybe_later
+from offpath.store.rows.message_filter import tests_of
+from offpath.store.rows.messages import (
     MemoryMessage,
     handed_out,
     leased,
@@ -33,8 +36,6 @@ from offpath.store.memory.message_rows import (
     revived,
     settled,
 )
-from offpath.store.memory.tables import Tables
-from offpath.store.refusals import no_position
 
 _PENDING = MessageState.PENDING
 _LOST = SettleStatus.LEASE_LOST
@@ -208,7 +209,7 @@ def find(
     rows = _candidates(tables.mailbox, where, newest=newest)
     if beyond is not None:
         rows = (row for row in rows if (row.position < beyond if newest else row.position > beyond))
-    tests = _tests_of(where)
+    tests = tests_of(where)
     found = list(islice((row for row in rows if all(test(row) for test in tests)), limit + 1))
     items = tuple(record(row, now) for row in found[:limit])
     return MessagePage(items=items, next=str(items[-1].position) if len(found) > limit else None)
@@ -227,26 +228,6 @@ def _candidates(mailbox: Mailbox, where: MessageFilter, *, newest: bool) -> Iter
         return reversed(rows) if newest else iter(rows)
     found = [row for each in set(where.ids) if (row := mailbox.rows.get(each))]
     return iter(sorted(found, key=lambda row: row.position, reverse=newest))
-
-
-Test = Callable[[MemoryMessage], bool]
-
-
-def _tests_of(where: MessageFilter) -> list[Test]:
-    """Only the conditions that were given."""
-    after, before = where.created_after, where.created_before
-    given: list[tuple[object, Test]] = [
-        (where.box, lambda row: row.box == where.box),
-        (where.streams, lambda row: row.stream in where.streams),
-        (where.topics, lambda row: row.new.topic in where.topics),
-        (where.states, lambda row: row.state in where.states),
-        (where.keys, lambda row: row.key in where.keys),
-        (where.reasons, lambda row: row.reason in where.reasons),
-        (where.not_reasons, lambda row: row.reason not in where.not_reasons),
-        (after, lambda row: after is not None and row.created_at >= after),
-        (before, lambda row: before is not None and row.created_at < before),
-    ]
-    return [test for condition, test in given if condition]
 
 
 def backlog(tables: Tables, now: datetime, limit: int) -> list[MessageBacklog]:

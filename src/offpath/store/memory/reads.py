@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from offpath.model.job import Count, JobFilter, JobRecord, JobState, Page
 from offpath.store.memory.lanes import Lane
 from offpath.store.memory.tables import Tables
 from offpath.store.protocol import MOST_ON_A_PAGE, Backlog
+from offpath.store.rows.job_filter import tests_of
 
 _ANY = JobFilter()
 
@@ -104,8 +105,6 @@ def _backlog_of(tables: Tables, lane: Lane, now: datetime, limit: int) -> Backlo
 
 # -- filters -------------------------------------------------------------------------------------
 
-Test = Callable[[JobRecord], bool]
-
 
 def _matching(tables: Tables, where: JobFilter) -> Iterable[JobRecord]:
     """Every job that matches, from the smallest index there is for the filter."""
@@ -117,48 +116,3 @@ def _matching(tables: Tables, where: JobFilter) -> Iterable[JobRecord]:
         jobs = tables.jobs.values()
     tests = tests_of(where)
     return (job for job in jobs if all(test(job) for test in tests))
-
-
-def tests_of(where: JobFilter) -> list[Test]:
-    """Only the conditions that were given."""
-    tests = [test for given, test in _membership_tests(where) if given]
-    tests += [test for given, test in _scalar_tests(where) if given is not None]
-    return tests
-
-
-def _membership_tests(where: JobFilter) -> list[tuple[tuple[str, ...], Test]]:
-    return [
-        (where.ids, lambda job: job.id in where.ids),
-        (where.states, lambda job: job.state in where.states),
-        (where.tasks, lambda job: job.task in where.tasks),
-        (where.queues, lambda job: job.queue in where.queues),
-        (where.tags, lambda job: set(where.tags) <= set(job.tags)),
-        (where.reasons, lambda job: job.reason in where.reasons),
-        (
-            where.error_types,
-            lambda job: bool(job.failures) and job.failures[-1].type in where.error_types,
-        ),
-    ]
-
-
-def _scalar_tests(where: JobFilter) -> list[tuple[object, Test]]:
-    return [
-        (where.group_id, lambda job: job.group_id == where.group_id),
-        (where.parent, lambda job: job.parent == where.parent),
-        (where.enqueued_after, lambda job: _not_before(job.enqueued_at, where.enqueued_after)),
-        (where.enqueued_before, lambda job: _before(job.enqueued_at, where.enqueued_before)),
-        (where.finished_after, lambda job: _not_before(job.finished_at, where.finished_after)),
-        (where.finished_before, lambda job: _before(job.finished_at, where.finished_before)),
-        (
-            where.redrives_below,
-            lambda job: where.redrives_below is not None and job.redrives < where.redrives_below,
-        ),
-    ]
-
-
-def _before(at: datetime | None, limit: datetime | None) -> bool:
-    return at is not None and limit is not None and at < limit
-
-
-def _not_before(at: datetime | None, limit: datetime | None) -> bool:
-    return at is not None and limit is not None and at >= limit

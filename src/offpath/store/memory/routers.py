@@ -21,11 +21,11 @@ from offpath.model.route import (
     RouterSpec,
 )
 from offpath.store.memory.effects import PlannedEffects
-from offpath.store.memory.instants import later
 from offpath.store.memory.log import LogRow, MemoryEventLog
 from offpath.store.memory.router_tables import MemoryCursor, MemoryRouter
 from offpath.store.memory.tables import Tables
 from offpath.store.refusals import no_cursor, no_start, other_router
+from offpath.store.rows.instants import later
 
 _LISTED = 1_000
 _FAILED = AttemptStatus.FAILED

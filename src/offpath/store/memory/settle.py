@@ -24,11 +24,11 @@ from offpath.model.settlement import (
 from offpath.store.death_faults import deaths
 from offpath.store.memory import gates, groups, limits
 from offpath.store.memory.effects import PlannedEffects
-from offpath.store.memory.instants import later, maybe_later
-from offpath.store.memory.records import settled, woken
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.waits import MemoryWait
 from offpath.store.memory.workflow_rows import MemoryValue
+from offpath.store.rows.instants import later, maybe_later
+from offpath.store.rows.jobs import settled, woken
 
 _QUEUED = JobState.QUEUED
 _APPLIED = SettleStatus.APPLIED

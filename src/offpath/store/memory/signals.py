@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from offpath.model.changes import ChangedJob
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal
-from offpath.store.memory.instants import later
-from offpath.store.memory.records import changed, woken
 from offpath.store.memory.waits import Address
+from offpath.store.rows.instants import later
+from offpath.store.rows.jobs import changed, woken
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables

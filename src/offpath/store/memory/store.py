@@ -33,6 +33,7 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.ids import IdGenerator, new_id
+from offpath.store.capabilities import ALL_PROFILES, Capabilities, Durability, Profile
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import effects as doors
 from offpath.store.memory import jobs, lease, limits, messages, reads, settle, suspects, workers
@@ -45,16 +46,16 @@ from offpath.store.memory.ledger import MemoryLedger
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.workflows import MemoryWorkflows
-from offpath.store.protocol import Backlog, Capabilities, Finding, JobRedrive, Migration, Pruned
+from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
 
 _CAPABILITIES = Capabilities(
     name="memory",
-    durable=False,
+    durability=Durability.PROCESS,
     shared=False,
-    within=False,
     presence=False,
     pushes=False,
     self_migrating=True,
+    profiles=ALL_PROFILES - {Profile.WITHIN},
 )
 
 

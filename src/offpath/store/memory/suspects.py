@@ -13,7 +13,7 @@ from offpath.model.job import JobRecord, JobState, LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import CLEARED, Suspect
 from offpath.store.memory import pauses
-from offpath.store.memory.records import handed_out, leased
+from offpath.store.rows.jobs import handed_out, leased
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables

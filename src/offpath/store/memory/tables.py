@@ -19,18 +19,18 @@ from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerAnswer, WorkerAsk, WorkerRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
-from offpath.store.memory.announcements import announcement, wanted
 from offpath.store.memory.indexes import JobTally, LazyHeap, Suspects
 from offpath.store.memory.lanes import Lanes
 from offpath.store.memory.ledger_rows import Ledger
 from offpath.store.memory.limit_rows import Limits
 from offpath.store.memory.log import MemoryEventLog
 from offpath.store.memory.mailbox import Mailbox
-from offpath.store.memory.records import PLAIN, JobTerms
 from offpath.store.memory.router_tables import MemoryRouters
 from offpath.store.memory.waits import Waits
 from offpath.store.memory.workflow_rows import Gates, Groups, Signals, Steps
 from offpath.store.refusals import not_held
+from offpath.store.rows.announcements import announcement, wanted
+from offpath.store.rows.jobs import PLAIN, JobTerms
 
 _SETTLE_ALL = GroupPolicy.SETTLE_ALL
 _BLOCKED = JobState.BLOCKED

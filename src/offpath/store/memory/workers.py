@@ -20,9 +20,9 @@ from offpath.model.lease import (
     WorkerInfo,
     WorkerRecord,
 )
-from offpath.store.memory.instants import later, maybe_later
-from offpath.store.memory.records import leased
 from offpath.store.memory.tables import ClaimRow, Tables
+from offpath.store.rows.instants import later, maybe_later
+from offpath.store.rows.jobs import leased
 
 _MOST_HELD = 1_000
 _REMEMBERED = timedelta(hours=1)

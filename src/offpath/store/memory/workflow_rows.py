@@ -12,9 +12,9 @@ from offpath.model.group import Contribution, GroupPolicy
 from offpath.model.job import TERMINAL, JobRecord, JobState
 from offpath.model.wait import NewSignal
 from offpath.store.memory.indexes import LazyHeap
-from offpath.store.memory.instants import maybe_later
 from offpath.store.memory.waits import Address
 from offpath.store.refusals import fold_raised
+from offpath.store.rows.instants import maybe_later
 
 _DONE = JobState.SUCCEEDED
 

@@ -31,7 +31,7 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.memory.instants import later, maybe_later
+from offpath.store.rows.instants import later, maybe_later
 
 
 class JobTerms(Struct, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from offpath.model.message import (
 )
 from offpath.model.quiet import Quiet
 from offpath.model.settlement import Dead, Released, Retry, Succeeded
-from offpath.store.memory.instants import later
 from offpath.store.refusals import no_key
+from offpath.store.rows.instants import later
 
 _PENDING = MessageState.PENDING
 
