@@ -100,11 +100,10 @@ class App(
     schema up to date on opening; ``auto_start`` also runs a worker in this process (by default in
     memory only). ``on_event``, ``on_error``, ``on_failure``, ``on_orphan_group`` and
     ``log_context`` are hooks; ``around`` is your code around every handler, ``extensions`` is what
-    observes (:mod:`offpath.extensions`);
-    ``carry_headers`` names the headers that pass from a job or message to what its handler sends,
-    ``send_headers`` those that go out with webhooks beside ``traceparent``;
-    ``redrive`` puts dead jobs back while workers are idle; ``strict=False`` lets a handler drop the
-    plan it made. All other keywords are job options: the defaults of every task (:class:`Options`).
+    observes (:mod:`offpath.extensions`); ``carry_headers`` names the headers that pass from a job
+    or message to what its handler sends, ``send_headers`` those that go out with webhooks beside
+    ``traceparent``; ``redrive`` puts dead jobs back while workers are idle; ``strict=False`` lets
+    a handler drop the plan it made. All other keywords are job options (:class:`Options`).
 
     To ask and to operate: ``jobs``, ``dead``, ``groups``, ``messages``, ``schedules``, ``queues``,
     ``limits``, ``log``, ``routers``, ``webhooks``, ``settlements``, ``sweeps``, ``economy``,
@@ -343,6 +342,11 @@ class App(
     async def _start(self) -> StoreSession:
         store = self.store()
         try:
+            if not store.capabilities.whole:
+                from offpath.store.partial import refuse_definitions
+
+                defined = self.tasks.values(), self._events.specs(), self._core.economies
+                refuse_definitions(store.capabilities, *defined)
             if self.settings.migrate:
                 await store.migrate()
             await store.open()

@@ -262,7 +262,8 @@ def normal_url(url: str) -> str:
     if "://" not in text:
         return _without_scheme(text)
     scheme, rest = text.split("://", 1)
-    kind = _SCHEMES.get(scheme.lower().partition("+")[0])
+    name = scheme.lower().partition("+")[0]
+    kind = _SCHEMES.get(name) or (name if name in other_backends() else None)
     if kind is None:
         raise ConfigurationError(
             f"{redact_url(text)} names a database that offpath does not work on: "
@@ -271,13 +272,18 @@ def normal_url(url: str) -> str:
     return f"{kind}://{rest}"
 
 
-_SCHEMES = {
-    "postgres": "postgresql",
-    "postgresql": "postgresql",
-    "sqlite": "sqlite",
-    "sqlite3": "sqlite",
-    "memory": "memory",
-}
+_SCHEMES = {"postgres": "postgresql", "sqlite3": "sqlite", "valkey": "redis", "valkeys": "rediss"}
+_SCHEMES |= {name: name for name in ("postgresql", "sqlite", "memory", "redis", "rediss")}
+
+BACKENDS = "offpath.backends"
+"""The group of entry points in which a package names its backend, by the scheme of its URLs."""
+
+
+def other_backends() -> frozenset[str]:
+    """The schemes of backends that installed packages bring."""
+    from importlib.metadata import entry_points  # slow to load, and rarely needed
+
+    return frozenset(point.name for point in entry_points(group=BACKENDS))
 
 
 def _without_scheme(text: str) -> str:

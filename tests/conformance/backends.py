@@ -6,6 +6,7 @@ Only this file knows their names; tests ask :class:`~offpath.store.protocol.Capa
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import (
     AbstractContextManager,
@@ -22,18 +23,28 @@ from typing import Any, cast
 import pytest
 
 from offpath.runtime.clock import Clock
+from offpath.store.capabilities import ALL_PROFILES, Profile
 from offpath.store.protocol import Store
+from offpath.store.redis.capabilities import CAPABILITIES
 from offpath.store.schema import SchemaStep
 from offpath.store.schema import steps as shipped
 from tests.conformance import kept
+from tests.conformance.partial_stores import RefusingRedis
 from tests.sqlite_files import migrated_file
 
-NAMES = ("memory", "sqlite", "postgres")
+MORE = "OFFPATH_TEST_BACKENDS"
+"""The environment variable that names backends which are under work: ``redis``."""
+NAMES = ("memory", "sqlite", "postgres", *os.environ.get(MORE, "").split())
 
 PATIENCE = 60.0
 """Seconds that a call may wait for a server: how fast a busy machine is, no test asks."""
 
-_CLASSES = {"memory": "MemoryStore", "sqlite": "SqliteStore", "postgres": "PostgresStore"}
+_CLASSES = {
+    "memory": "MemoryStore",
+    "sqlite": "SqliteStore",
+    "postgres": "PostgresStore",
+    "redis": "RedisStore",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +62,9 @@ class Backend:
         module, name, *arguments = self.address()
         made = getattr(importlib.import_module(module), name)
         given: dict[str, Any] = {} if clock is None else {"clock": clock}
-        if self.name == "postgres":
+        if self.name in {"postgres", "redis"}:
             given["call_timeout"] = PATIENCE
-        return cast("Store", made(*arguments, **given))
+        return cast("Store", _refusing(made)(*arguments, **given))
 
     def address(self) -> tuple[str, ...]:
         """Module and name of the store's class, and what it is made with."""
@@ -194,6 +205,16 @@ class Backend:
     def schema(self) -> list[tuple[Any, ...]]:
         """Every table, column, index, constraint and function that there is, as text."""
         return self.execute(_SCHEMA_QUESTIONS[self.name])
+
+
+def offered_by(name: str) -> frozenset[Profile]:
+    """The profiles that a backend offers."""
+    return CAPABILITIES.profiles if name == "redis" else ALL_PROFILES
+
+
+def _refusing(made: Any) -> Any:
+    """The store's class; of a partial one, a kind that raises what it answers as not offered."""
+    return RefusingRedis if made.__name__ == "RedisStore" else made
 
 
 @cache

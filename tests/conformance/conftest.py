@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import redis
 
+from offpath.errors import CapabilityMissing
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from tests.conformance.backends import NAMES, Backend
+from tests.brokers import Broker
+from tests.conformance.backends import NAMES, Backend, offered_by
 from tests.conformance.bench import Bench
 from tests.conformance.builders import START
 from tests.conformance.roles import VARIABLE, member_of
-from tests.servers import Databases
+from tests.conftest import missing_server
+from tests.servers import Databases, NoServer
 from tests.sqlite_files import migrated_file
 
 MakeStore = Callable[[], Awaitable[Store]]
@@ -41,6 +45,8 @@ def empty_backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: P
         place = Backend(backend_name, str(request.getfixturevalue("postgres_url")))
         place.hurry()
         return place
+    if backend_name == "redis":
+        return Backend(backend_name, str(request.getfixturevalue("flushed_redis")))
     return Backend(backend_name, str(tmp_path / "jobs.db") if backend_name == "sqlite" else "")
 
 
@@ -52,7 +58,53 @@ def backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -
         return Backend(backend_name, place, str(request.getfixturevalue("postgres_login")))
     if backend_name == "sqlite":
         return Backend(backend_name, str(migrated_file(tmp_path / "jobs.db")))
+    if backend_name == "redis":
+        return Backend(backend_name, str(request.getfixturevalue("flushed_redis")))
     return Backend(backend_name, "")
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """One server for all tests. Nothing of it is kept: no test here ends it."""
+    server = Broker("redis", more=("--appendonly", "no", "--save", ""))
+    try:
+        server.start()
+        yield server.url
+    except NoServer as error:
+        missing_server(str(error))
+    finally:
+        server.destroy()
+
+
+@pytest.fixture
+def flushed_redis(redis_server: str) -> str:
+    """That server, without a key."""
+    with redis.Redis.from_url(redis_server) as client:
+        client.flushall()
+    return f"{redis_server}?durability=process"
+
+
+@pytest.fixture(autouse=True)
+def _offered(request: pytest.FixtureRequest) -> None:
+    """Skip a test of a profile that the backend does not offer, and say which it is."""
+    marks = [str(mark.args[0]) for mark in request.node.iter_markers("needs")]
+    if marks and "backend_name" in request.fixturenames:
+        offered = offered_by(str(request.getfixturevalue("backend_name")))
+        for profile in marks:
+            if profile not in offered:
+                pytest.skip(f"not offered: {profile}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """A test of what the backend does not offer is skipped, with what that is."""
+    try:
+        return (yield)
+    except CapabilityMissing as error:
+        backend = item.funcargs.get("backend") if isinstance(item, pytest.Function) else None
+        if error.profile is None or not isinstance(backend, Backend) or backend.name != "redis":
+            raise
+        pytest.skip(f"not offered: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,8 @@ from offpath.sweeps.context import SweepContext
 from offpath.sweeps.prune import Prune
 from tests.conformance.builders import START
 
+pytestmark = pytest.mark.needs("operating")
+
 VERB = "job.redrive"
 ALL = ActionFilter()
 LEASE = 30.0

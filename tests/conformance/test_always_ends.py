@@ -17,6 +17,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import fresh_id, join, take_one
 
+pytestmark = pytest.mark.needs("workflows")
+
 LONG = 31.0
 """Seconds in which the lease of a lost worker, and every time limit here, is over."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from offpath import App, JobEvent
 from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
@@ -20,6 +22,8 @@ from tests.conformance.workflow_builders import (
     hold_one,
     settle_with,
 )
+
+pytestmark = pytest.mark.needs("workflows")
 
 Told = tuple[str, str, str | None, bool]
 

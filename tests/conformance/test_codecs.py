@@ -24,6 +24,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.runtime.codec import Codec, JsonCodec
 from offpath.store.protocol import Store
 
+pytestmark = pytest.mark.needs("workflows")
+
 
 class Money:
     """A type that msgspec knows nothing of."""

@@ -18,6 +18,8 @@ from tests.conformance.log_builders import event
 from tests.conformance.message_builders import message
 from tests.conformance.workflow_builders import LATER, gate_on
 
+pytestmark = pytest.mark.needs("within")
+
 _MOST = 50
 """No enqueue has more statements; it would mean that the counting is broken."""
 

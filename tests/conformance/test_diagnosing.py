@@ -44,8 +44,8 @@ async def test_a_sound_store_has_no_problem(store: Store) -> None:
 @pytest.fixture
 async def plain(empty_backend: Backend, clock: ManualClock) -> AsyncIterator[Store]:
     """An open store with a schema of its own: these tests break it."""
-    if empty_backend.name == "memory":
-        pytest.skip("memory keeps no rows that anybody else could change")
+    if empty_backend.name not in {"sqlite", "postgres"}:
+        pytest.skip("there are no rows that a statement of a test's own could change")
     store = empty_backend.store(clock)
     await store.migrate()
     await store.open()
@@ -145,7 +145,7 @@ async def test_the_script_makes_a_schema_that_is_known_as_applied(
     empty_backend: Backend, clock: ManualClock
 ) -> None:
     store = empty_backend.store(clock)
-    if empty_backend.name == "memory":
+    if empty_backend.name not in {"sqlite", "postgres"}:
         with pytest.raises(CapabilityMissing):
             store.migration_script()
         return

@@ -28,6 +28,8 @@ from offpath.store.protocol import Store
 from offpath.testing import FakeRecords
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
+pytestmark = pytest.mark.needs("ledger")
+
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 

@@ -42,6 +42,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
+pytestmark = pytest.mark.needs("ledger")
+
 
 @pytest.fixture
 async def rig(store: Store, clock: ManualClock) -> AsyncIterator[Rig]:

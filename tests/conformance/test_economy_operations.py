@@ -35,6 +35,8 @@ from offpath.store.protocol import Store
 from tests.unit.economy.marketplace import OPS, RATES, Marketplace, committed
 from tests.unit.economy.marketplace import START as MARKET_START
 
+pytestmark = pytest.mark.needs("ledger")
+
 LIMITS: dict[str, Any] = {"velocity_limit_minor": 10_000, "payout_min_interval": 60.0}
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from offpath.economy import Clawback, GrantPromo, TopUp, WriteOff, credits, expire_promos
 from tests.conformance.test_economy_operations import (
     markets,  # noqa: F401 - the fixture
 )
 from tests.unit.economy.marketplace import BANK, OPS, Marketplace, committed
+
+pytestmark = pytest.mark.needs("ledger")
 
 USERS = [f"user-{n}" for n in range(60)]
 

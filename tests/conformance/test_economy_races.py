@@ -24,6 +24,8 @@ from offpath.store.protocol import Store
 from tests.conformance.conftest import MakeStore
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
+pytestmark = pytest.mark.needs("ledger")
+
 RACES, TIMEOUTS = 50, 15
 QUOTE = 2
 """Cents that 4.00 credits are worth."""

@@ -60,6 +60,8 @@ from tests.conformance.backends import Backend
 from tests.conformance.test_model_based import EXAMPLES, PHASES
 from tests.conformance.test_model_ledger import Place
 
+pytestmark = pytest.mark.needs("ledger")
+
 USERS = ("u1", "u2", "u3", "s1", "s2")
 OPS, BANK = Actor.operator("olivia"), Actor.system("bank")
 RATES = Rates(buy=rate("buy", 1, 2), par=rate("par", 5, 3), payout=rate("payout", 4, 3))

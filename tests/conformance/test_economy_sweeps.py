@@ -30,6 +30,8 @@ from tests.conformance.backends import Backend
 from tests.conformance.conftest import MakeStore
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
+pytestmark = pytest.mark.needs("ledger")
+
 ROWS, SWEEPS, LIMIT, DRAINS = 80, 6, 4, 20
 
 

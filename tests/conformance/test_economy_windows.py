@@ -14,6 +14,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.unit.sweeps.economy.rig import SYSTEM, Rig
 
+pytestmark = pytest.mark.needs("ledger")
+
 FORM = RecordFormat(
     columns={"kind": "type", "key": "id", "amount": "cents", "at": "time"}, minor_units=True
 )

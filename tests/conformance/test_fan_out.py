@@ -20,6 +20,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.runtime.ids import new_id
 from offpath.store.protocol import Store
 
+pytestmark = pytest.mark.needs("workflows")
+
 PIECE, WHOLE, MANY = 5, 10, 23
 SETTINGS = Settings(max_children=WHOLE)
 

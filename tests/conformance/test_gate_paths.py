@@ -37,6 +37,8 @@ from tests.conformance.workflow_builders import (
     waiting,
 )
 
+pytestmark = pytest.mark.needs("workflows")
+
 Failing = Callable[[Store, ManualClock, str], Awaitable[None]]
 """Lets the job of this id, which is ready, fail."""
 

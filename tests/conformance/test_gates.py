@@ -42,6 +42,8 @@ from tests.conformance.workflow_builders import (
     settle_with,
 )
 
+pytestmark = pytest.mark.needs("workflows")
+
 SETTLED = Counting.SETTLED
 
 

@@ -14,6 +14,8 @@ from offpath.errors import WaitRefused
 from offpath.jobs.worker import hand
 from tests.sqlite_files import migrated_url
 
+pytestmark = pytest.mark.needs("workflows")
+
 PATIENCE = 20.0
 
 

@@ -14,6 +14,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.ledger_builders import op
 
+pytestmark = pytest.mark.needs("ledger")
+
 WINDOW = 40
 """In milliseconds."""
 SUBJECTS = ("in:ann", "out:ann", "out:bob")

@@ -26,6 +26,8 @@ from tests.conformance.backends import Backend
 from tests.conformance.ledger_builders import ANN, BOB, NOW, done, leaves, plain
 from tests.conformance.ledger_tamper import tamper
 
+pytestmark = pytest.mark.needs("ledger")
+
 SIGNER = TestSigner()
 
 

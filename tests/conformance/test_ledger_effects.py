@@ -46,6 +46,8 @@ from tests.conformance.log_builders import append_many, cursor_of, declare, even
 from tests.conformance.message_builders import find_all, finish, hand, message
 from tests.conformance.message_builders import put as put_message
 
+pytestmark = pytest.mark.needs("ledger")
+
 Door = Callable[[Effects], Awaitable[Any]]
 
 

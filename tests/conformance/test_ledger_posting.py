@@ -36,6 +36,8 @@ from tests.conformance.ledger_builders import (
 )
 from tests.conformance.message_builders import find_all, message
 
+pytestmark = pytest.mark.needs("ledger")
+
 USER = "usr_a:spendable"
 FIRST = NewPosting(
     id="txn_1",

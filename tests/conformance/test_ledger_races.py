@@ -9,6 +9,8 @@ import asyncio
 import random
 from collections.abc import Iterable
 
+import pytest
+
 from offpath.errors import StoreBusy
 from offpath.model.effects import Effects
 from offpath.model.ledger.book import Book
@@ -31,6 +33,8 @@ from tests.conformance.ledger_builders import (
     tried,
     why,
 )
+
+pytestmark = pytest.mark.needs("ledger")
 
 Rivals = tuple[Store, ...]
 

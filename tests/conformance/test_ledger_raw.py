@@ -26,6 +26,8 @@ from tests.conformance.ledger_builders import (
 )
 from tests.conformance.ledger_raw import following
 
+pytestmark = pytest.mark.needs("ledger")
+
 BROKEN = (
     "unbalanced",
     "off by one",

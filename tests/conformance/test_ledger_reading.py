@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from offpath.model.ledger.book import Book
@@ -33,6 +34,8 @@ from tests.conformance.ledger_builders import (
     side,
     tried,
 )
+
+pytestmark = pytest.mark.needs("ledger")
 
 NAMES = ["B:spendable", "a:earned", "a:spendable", "aa:spendable", "b:spendable", "é:spendable"]
 

@@ -15,6 +15,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.ledger_builders import NOW, done, failed, look, op, put, side, write
 
+pytestmark = pytest.mark.needs("ledger")
+
 
 async def row(store: Store, kind: str, name: str) -> SideRow:
     """A row that is there."""

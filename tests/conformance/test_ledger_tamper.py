@@ -46,6 +46,8 @@ from tests.conformance.ledger_builders import (
 )
 from tests.conformance.ledger_tamper import SqlTamper, Tamper, tamper
 
+pytestmark = pytest.mark.needs("ledger")
+
 
 @pytest.fixture
 async def hand(store: Store, backend: Backend) -> Tamper:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from offpath.model.ledger.book import Book
 from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed, LotsNeed, RaisedNeed
@@ -22,6 +24,8 @@ from tests.conformance.ledger_builders import (
     raised,
     tried,
 )
+
+pytestmark = pytest.mark.needs("ledger")
 
 
 def lot(amount: int, after: int, source: str | None = None) -> Lot:

@@ -40,6 +40,8 @@ from tests.conformance.workflow_builders import (
     waiting,
 )
 
+pytestmark = pytest.mark.needs("limits")
+
 
 async def _held(
     store: Store, count: int, max_running: int | None = 1, key: str = "api"

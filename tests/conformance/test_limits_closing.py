@@ -30,6 +30,8 @@ from tests.conformance.workflow_builders import (
     settle_with,
 )
 
+pytestmark = pytest.mark.needs("limits")
+
 
 async def _held(
     store: Store, count: int, max_running: int | None = 1, key: str = "api"

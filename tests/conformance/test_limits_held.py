@@ -10,6 +10,8 @@ from offpath.store.protocol import Store
 from tests.conformance.builders import add, enqueue, join, new_job, take, unique
 from tests.conformance.workflow_builders import gate_on, hold, limit_of, limited
 
+pytestmark = pytest.mark.needs("limits")
+
 
 async def test_held_jobs_are_counted_by_key_by_queue_and_in_all(store: Store) -> None:
     assert await store.count_held(limit=10) == 0

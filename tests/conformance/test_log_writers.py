@@ -22,6 +22,8 @@ from tests.conformance.log_builders import (
     seize,
 )
 
+pytestmark = pytest.mark.needs("log")
+
 
 class Interleaving:
     """A few open transactions that append, commit and roll back, and a router in between."""

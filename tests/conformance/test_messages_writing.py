@@ -166,6 +166,7 @@ async def test_messages_jobs_and_events_of_one_id_are_apart(store: Store) -> Non
     assert [each.id for each in await everything(store)] == [job.id]
 
 
+@pytest.mark.needs("log")
 async def test_a_refused_job_takes_the_messages_and_events_with_it(store: Store) -> None:
     await enqueue(store, new_job(unique=unique("k")))
     refused = new_job(unique=unique("k", policy=UniquePolicy.REFUSE))

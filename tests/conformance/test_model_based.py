@@ -453,6 +453,7 @@ if "OFFPATH_TEST_SHRINK" in os.environ:  # takes minutes, so only on demand
 
 
 # in proportion to the work: an alarm is raised wherever the loop is, in a task of a store too
+@pytest.mark.needs("workflows")  # the random calls ask for every part of the contract
 @pytest.mark.timeout(300 + 15 * EXAMPLES)
 def test_both_stores_answer_alike(backend: Backend, clock: ManualClock) -> None:
     place = Place(backend, clock)

@@ -27,6 +27,8 @@ from tests.conformance.backends import Backend
 from tests.conformance.ledger_builders import NOW, STORED_VALUE, checkpoint, leaves, why
 from tests.conformance.test_model_based import EXAMPLES, PHASES
 
+pytestmark = pytest.mark.needs("ledger")
+
 USERS = tuple(f"{name}:{kind}" for name in ("a", "b") for kind in ("spendable", "earned"))
 ACCOUNTS = (*USERS, STORED_VALUE, "platform:payout_reserve", "platform:revenue")
 BACKS = (0, 1, 500, 2_000, 60_000)

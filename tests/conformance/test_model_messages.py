@@ -384,6 +384,7 @@ def _alike(answer: Any) -> Any:
             return answer
 
 
+@pytest.mark.needs("workflows")  # the random calls ask for every part of the contract
 @pytest.mark.timeout(600)
 def test_both_stores_move_messages_alike(backend: Backend, clock: ManualClock) -> None:
     place = Place(backend, clock)

@@ -21,6 +21,8 @@ from offpath.store.protocol import Store
 from offpath.testing import FlakyStore
 from tests.conformance.builders import add, die, fresh_id, join, record, start, succeed, take_one
 
+pytestmark = pytest.mark.needs("operating")
+
 ANN = Asker(name="ann", via="dashboard")
 ALL_OF_TASK: dict[str, Any] = {"where": {"task": ["mail"]}}
 

@@ -19,6 +19,8 @@ from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import START
 
+pytestmark = pytest.mark.needs("log")
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "router.md"
 NAME = {"sqlite": "shop event", "postgres": 'public."shop event"'}
 TABLE = {

@@ -14,6 +14,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import START
 
+pytestmark = pytest.mark.needs("workflows")
+
 LISTED = [7, 3, 11, 0, 19, 5, 2, 17, 13, 1, 23, 8]
 """In no order by themselves."""
 

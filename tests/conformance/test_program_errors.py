@@ -15,6 +15,8 @@ from offpath.config import Settings
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 
+pytestmark = pytest.mark.needs("workflows")
+
 Handler = Callable[[Context, Counter[str]], Awaitable[Any]]
 LIMIT = 1_000
 

@@ -12,6 +12,8 @@ from offpath.store.protocol import Store
 from tests.conformance.builders import end, enqueue, join, outcomes, take, take_one
 from tests.conformance.workflow_builders import ids_of, limit_of, limited
 
+pytestmark = pytest.mark.needs("limits")
+
 ALGORITHMS = list(Algorithm)
 
 

@@ -16,6 +16,8 @@ from tests.conformance.builders import START
 from tests.conformance.ledger_builders import ANN, BOB, STORED_VALUE, done, plain
 from tests.conformance.ledger_tamper import Tamper, tamper
 
+pytestmark = pytest.mark.needs("ledger")
+
 HOUR = timedelta(hours=1)
 
 

@@ -14,6 +14,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.builders import START
 
+pytestmark = pytest.mark.needs("log")
+
 
 class Service:
     """An app with one router and what its routes got."""

@@ -16,6 +16,8 @@ from offpath.jobs.handler import fan_in
 from offpath.records import PartOutcome
 from tests.sqlite_files import migrated_url
 
+pytestmark = pytest.mark.needs("workflows")
+
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> App:

@@ -27,6 +27,8 @@ from tests.conformance.log_builders import (
 )
 from tests.conformance.message_builders import find_all, message
 
+pytestmark = pytest.mark.needs("within")
+
 Step = Callable[..., Awaitable[Decisions | None]]
 
 

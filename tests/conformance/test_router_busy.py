@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from offpath import App
 from offpath.events.deliveries import RoutedEvent
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
+
+pytestmark = pytest.mark.needs("log")
 
 
 async def test_a_run_is_busy_also_when_only_some_partitions_are_held(

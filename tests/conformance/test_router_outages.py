@@ -12,6 +12,8 @@ from offpath.events.router import Router
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 
+pytestmark = pytest.mark.needs("log")
+
 
 class Outage:
     """The store's answer to one operation is lost once, before or after it was carried out."""

@@ -32,6 +32,8 @@ from tests.conformance.log_builders import (
 )
 from tests.conformance.message_builders import find_all, message
 
+pytestmark = pytest.mark.needs("log")
+
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)

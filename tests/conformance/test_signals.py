@@ -36,6 +36,8 @@ from tests.conformance.workflow_builders import (
     waiting,
 )
 
+pytestmark = pytest.mark.needs("workflows")
+
 
 async def test_a_job_waits_until_the_signal_comes(store: Store) -> None:
     await join(store)

@@ -21,6 +21,8 @@ from tests.conformance.builders import (
     take_one,
 )
 
+pytestmark = pytest.mark.needs("workflows")
+
 
 async def test_a_step_is_recorded_once(store: Store) -> None:
     job = await start(store)

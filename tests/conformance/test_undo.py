@@ -27,6 +27,8 @@ from tests.conformance.builders import (
     take_one,
 )
 
+pytestmark = pytest.mark.needs("workflows")
+
 
 async def _failed(store: Store, *undo: str) -> str:
     """A dead job that had recorded these; its id."""

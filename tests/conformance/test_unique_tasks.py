@@ -87,8 +87,8 @@ def written_anew(backend: Backend) -> None:
 
 async def test_keys_that_are_stored_are_written_anew(store: Store, backend: Backend) -> None:
     """Held ones and others; those that are not task's own stay as they are."""
-    if not store.capabilities.durable:
-        pytest.skip("nothing is kept, so there is no schema")
+    if backend.name not in {"sqlite", "postgres"}:
+        pytest.skip("there is no schema that a migration could change")
     old = [_older(task, key) for task, key in PAIRS if (task, key) != ("mail:urgent", "42")]
     foreign = NewJob(
         id=fresh_id(), task="a:b", input="{}", fingerprint="f", unique=UniqueClaim(key="other")

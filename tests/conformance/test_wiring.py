@@ -20,6 +20,8 @@ from offpath.model.job import JobFilter, JobState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 
+pytestmark = pytest.mark.needs("workflows")
+
 STEPS = 40
 CHILDREN = 300
 BREAKS = 3

@@ -71,6 +71,8 @@ class CapabilityMissing(StoreError):
     """This backend does not offer what was asked; the message names one that does."""
 
     code = "capability_missing"
+    profile: str | None = None
+    """The part of the store's contract that is missing, where it is a whole part."""
 
 
 class SchemaError(StoreError):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from offpath.config import normal_url
-from offpath.errors import ConfigurationError
+from offpath.config import BACKENDS, normal_url
+from offpath.errors import ConfigurationError, MissingExtra
 from offpath.model.redact import redact_url
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ CALL_TIMEOUT = 5.0
 
 
 def scheme_of(url: str) -> str:
-    """``memory``, ``sqlite`` or ``postgresql``. Raises ``ConfigurationError``."""
+    """``memory``, ``sqlite``, ``postgresql``, ``redis``, or that of a backend of another package.
+
+    Raises ``ConfigurationError``.
+    """
     scheme, separator, _ = normal_url(url).partition("://")
     return scheme if separator else "postgresql"  # libpq's own form has no scheme
 
@@ -44,10 +47,39 @@ def make_store(
 
             path = sqlite_path(normal_url(url))
             return SqliteStore(path) if clock is None else SqliteStore(path, clock=clock)
-        case _:
+        case "redis" | "rediss":
+            return _redis(normal_url(url), clock, call_timeout)
+        case "postgresql":
             from offpath.store.postgres import PostgresStore
 
             return PostgresStore(normal_url(url), clock=clock, call_timeout=call_timeout)
+        case scheme:
+            return _others(scheme, url, clock, call_timeout)
+
+
+def _redis(url: str, clock: Clock | None, call_timeout: float) -> Store:
+    try:
+        from offpath.store.redis import RedisStore
+    except ImportError as error:
+        if error.name != "redis":
+            raise
+        raise MissingExtra(
+            "a redis:// URL needs the client: pip install 'offpath[redis]'"
+        ) from error
+    return RedisStore(url, clock=clock, call_timeout=call_timeout)
+
+
+def _others(scheme: str, url: str, clock: Clock | None, call_timeout: float) -> Store:
+    """The store of another package. Raises ``ConfigurationError`` where it cannot be had."""
+    from importlib.metadata import entry_points  # slow to load, and rarely needed
+
+    (point,) = entry_points(group=BACKENDS, name=scheme)
+    try:
+        make = point.load()
+        store: Store = make(url, clock=clock, call_timeout=call_timeout)
+    except ImportError as error:
+        raise ConfigurationError(f"the backend of {scheme}:// cannot be loaded: {error}") from error
+    return store
 
 
 LOOKING_CONNECTIONS = 4
@@ -63,9 +95,7 @@ def looking_store(settings: Settings) -> Store:
     match scheme_of(settings.url):
         case "memory":
             raise ConfigurationError("a store in memory is looked at through its own app only")
-        case "sqlite":
-            return make_store(settings.url)
-        case _:
+        case "postgresql":
             from offpath.store.postgres import PostgresStore
 
             return PostgresStore(
@@ -74,6 +104,8 @@ def looking_store(settings: Settings) -> Store:
                 call_timeout=LOOKING_TIMEOUT,
                 application_name="offpath-dashboard",
             )
+        case _:
+            return make_store(settings.url)
 
 
 def sqlite_path(url: str) -> str:

@@ -39,6 +39,7 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.actions import ActionStore
 from offpath.store.browse import BrowseStore
+from offpath.store.capabilities import Capabilities
 from offpath.store.events import EventStore
 from offpath.store.flow import FlowStore
 from offpath.store.health import DeclarationStore, FindingStore, HealthStore
@@ -46,25 +47,6 @@ from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerStore
 from offpath.store.schedules import ScheduleStore
 from offpath.store.workflows import WorkflowStore
-
-
-class Capabilities(Struct, frozen=True, kw_only=True):
-    """Declared once per backend."""
-
-    name: str
-    """``memory``, ``sqlite`` or ``postgres``: for messages and metrics only."""
-    durable: bool
-    """True if what was committed outlives the process."""
-    shared: bool
-    """Several processes can use it at once."""
-    within: bool
-    """Jobs can be enqueued in the caller's own transaction."""
-    presence: bool
-    """A worker's death can be seen before its lease expires."""
-    pushes: bool
-    """Other processes' work is announced by :meth:`Store.listen`, not only found by polling."""
-    self_migrating: bool
-    """The schema is made on opening, without being asked."""
 
 
 class JobRedrive(Struct, frozen=True, kw_only=True):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from offpath.model.message import MessageSettled, MessageSettlement
     from offpath.model.settlement import Settled, Settlement
     from offpath.runtime.clock import Clock
+    from offpath.store.capabilities import Capabilities
     from offpath.store.ledger import LedgerReads
-    from offpath.store.protocol import Capabilities
     from offpath.store.telemetry.meter import StoreMeter
 
 P = ParamSpec("P")

@@ -28,7 +28,7 @@ MARK = "correct-horse-battery"
         f"postgresql//user:{MARK}@host/database",
         f"mysql://user:{MARK}@host/database",
         f"mysql://user:two words {MARK}@host/database",
-        f"redis://:{MARK}@host",
+        f"mongodb://:{MARK}@host",
     ],
 )
 def test_a_url_that_is_refused_shows_no_password(url: str) -> None:

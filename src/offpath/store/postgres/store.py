@@ -26,6 +26,7 @@ from offpath.model.lease import (
 )
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
+from offpath.store.capabilities import Capabilities, Durability
 from offpath.store.doors import WithinDoors
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths
@@ -68,15 +69,14 @@ from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.programs import jobs, rescue, workers
 from offpath.store.programs.dialect import WRITES, How, Queries, embed, one, transition
 from offpath.store.programs.store import SqlStore
-from offpath.store.protocol import Capabilities, Finding, Migration
+from offpath.store.protocol import Finding, Migration
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
 
 _CAPABILITIES: Final = Capabilities(
     name="postgres",
-    durable=True,
+    durability=Durability.FSYNC,
     shared=True,
-    within=True,
     presence=True,
     pushes=True,
     self_migrating=False,

@@ -26,13 +26,14 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.threads import in_own_thread
+from offpath.store.capabilities import Capabilities, Durability
 from offpath.store.doors import WithinDoors
 from offpath.store.hints import Hint, Hints
 from offpath.store.programs import jobs, rescue, waits, workers
 from offpath.store.programs.dialect import READS, WRITES, How, Queries, transition
 from offpath.store.programs.store import SqlStore
 from offpath.store.programs.waits import nothing_is_up
-from offpath.store.protocol import Capabilities, Finding, Migration, Pruned
+from offpath.store.protocol import Finding, Migration, Pruned
 from offpath.store.schema import listing
 from offpath.store.sql import Query
 from offpath.store.sqlite import (
@@ -61,9 +62,8 @@ T = TypeVar("T")
 
 _CAPABILITIES: Final = Capabilities(
     name="sqlite",
-    durable=True,
+    durability=Durability.FSYNC,
     shared=True,
-    within=True,
     presence=AVAILABLE,
     pushes=True,
     self_migrating=True,

@@ -1,0 +1,230 @@
+"""The connection to a server: calls of our functions, pipelines, the clock, wake-ups."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+import redis
+from redis import asyncio as driver
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as ConnectionLost
+from redis.exceptions import RedisError, ResponseError
+from redis.retry import Retry
+
+from offpath.errors import StoreUnavailable
+from offpath.runtime.clock import Clock
+from offpath.store.hints import Hint, Hints
+from offpath.store.redis import keys
+from offpath.store.redis.address import ServerAddress
+from offpath.store.redis.faults import told_as_store_errors, translated
+from offpath.store.redis.job_rows import micros, moment
+
+_log = logging.getLogger("offpath.store")
+
+_TEXT: Final = files("offpath.store.redis").joinpath("functions.lua").read_text()
+VERSION: Final = hashlib.sha256(_TEXT.encode()).hexdigest()[:12]
+"""The version of our functions: that of two releases lie side by side in one server."""
+LIBRARY: Final = f"offpath_{VERSION}"
+_CODE: Final = f"#!lua name={LIBRARY}\n" + _TEXT.replace("VERSION", VERSION)
+
+_CONNECTIONS: Final = 16
+"""Connections of one process: a call waits for a free one."""
+_FRESH: Final = 1.0
+"""Seconds for which the distance of our clock and the server's is believed."""
+_LISTEN_AGAIN: Final = 1.0
+"""Seconds between two tries to hear wake-ups; polling finds what is missed meanwhile."""
+_WAIT_LIMIT: Final = 200
+"""Milliseconds that a write waits for replicas."""
+
+
+class RedisConnection:
+    """One process's way to a server. Belongs to one event loop, but for :meth:`vouch`."""
+
+    def __init__(self, address: ServerAddress, *, clock: Clock | None, call_timeout: float) -> None:
+        self.address = address
+        self.prefix = f"{{{address.prefix}}}:"
+        self.clock = clock
+        self.hints = Hints()
+        self._timeout = call_timeout
+        self._client: driver.Redis | None = None
+        self._blocking: redis.Redis | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._ahead = 0
+        self._measured = float("-inf")
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect, and load our functions. Raises ``StoreUnavailable``."""
+        if self._client is not None:
+            return
+        pool = driver.BlockingConnectionPool.from_url(
+            self.address.url,
+            max_connections=_CONNECTIONS,
+            timeout=self._timeout,
+            socket_timeout=self._timeout,
+            socket_connect_timeout=self._timeout,
+            # a driver that repeats a write by itself would hide that the first one was carried out
+            retry=AsyncRetry(NoBackoff(), 0),
+        )
+        self._client = driver.Redis(connection_pool=pool)
+        self._blocking = redis.Redis.from_url(
+            self.address.url,
+            socket_timeout=self._timeout,
+            socket_connect_timeout=self._timeout,
+            retry=Retry(NoBackoff(), 0),
+        )
+        try:
+            with told_as_store_errors():
+                await self._load()
+        except BaseException:
+            await self.close()
+            raise
+        self._listening = asyncio.create_task(self._listen())
+
+    async def close(self) -> None:
+        """Give back all connections. Idempotent."""
+        # first, so that the listening ends even where the driver swallows its cancellation
+        client, self._client = self._client, None
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await listening
+        if client is not None:
+            await client.aclose(close_connection_pool=True)
+        blocking, self._blocking = self._blocking, None
+        if blocking is not None:
+            blocking.close()
+
+    @property
+    def client(self) -> driver.Redis:
+        """The driver's client. Raises ``StoreUnavailable`` when the store is not open."""
+        if self._client is None:
+            raise StoreUnavailable("the store is not open: open the app first")
+        return self._client
+
+    async def _load(self) -> None:
+        try:
+            await self.client.function_load(_CODE)
+        except ResponseError as error:
+            if "already exists" not in str(error):
+                raise
+
+    # -- calls -----------------------------------------------------------------------------
+
+    async def call(self, function: str, *args: Any) -> Any:  # noqa: ANN401 - as the server answers
+        """Call one of our functions. Raises ``StoreError`` kinds."""
+        with told_as_store_errors():
+            try:
+                return await self._fcall(function, args)
+            except ResponseError as error:
+                if "Function not found" not in str(error):
+                    raise
+            await self._load()  # somebody flushed the functions
+            return await self._fcall(function, args)
+
+    async def _fcall(self, function: str, args: Sequence[Any]) -> Any:  # noqa: ANN401 - as above
+        name = f"offpath_{function}_{VERSION}"
+        if not self.address.wait:
+            return await _awaited(self.client.fcall(name, 1, self.prefix, *args))
+        async with self.client.pipeline(transaction=False) as pipe:
+            pipe.fcall(name, 1, self.prefix, *args)
+            pipe.wait(self.address.wait, _WAIT_LIMIT)
+            answer, replicas = await pipe.execute()
+        if replicas < self.address.wait:
+            raise StoreUnavailable(
+                f"{replicas} of {self.address.wait} replicas confirmed a write in time: "
+                "whether it lasts is unknown"
+            )
+        return answer
+
+    async def read(self, *commands: Sequence[Any]) -> list[Any]:
+        """The answers to some reads, sent at once; the clock is asked along."""
+        with told_as_store_errors():
+            async with self.client.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                timed = self.clock is None
+                if timed:
+                    pipe.execute_command("TIME")
+                answers = await pipe.execute()
+        if timed:
+            seconds, rest = answers.pop()
+            self.measured(int(seconds) * 1_000_000 + int(rest))
+        return answers
+
+    # -- the clock -------------------------------------------------------------------------
+
+    def measured(self, server: int) -> None:
+        """Note what the server's clock says now, in microseconds."""
+        self._measured = time.monotonic()
+        self._ahead = server - int(self._measured * 1e6)
+
+    async def now(self) -> datetime:
+        """The store's time: the injected clock's, or the server's."""
+        if self.clock is not None:
+            return self.clock.now()
+        if time.monotonic() - self._measured > _FRESH:
+            await self.read()
+        return moment(str(self._ahead + int(time.monotonic() * 1e6)))
+
+    def given_time(self) -> str:
+        """The time that a function is given: empty where it asks the server's own clock."""
+        return "" if self.clock is None else str(micros(self.clock.now()))
+
+    # -- threads ---------------------------------------------------------------------------
+
+    def vouch(self, worker: str, lease_seconds: float, report: str | None) -> bool:
+        """Renew a worker's lease from a thread, over a connection of its own."""
+        if self._blocking is None:
+            raise StoreUnavailable("the store is not open: open the app first")
+        now = self.given_time()
+        with told_as_store_errors():
+            name = f"offpath_vouch_{VERSION}"
+            known = self._blocking.fcall(
+                name, 1, self.prefix, worker, now, str(lease_seconds), report or ""
+            )
+        return bool(known)
+
+    # -- wake-ups --------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Tell what other processes publish, for as long as the store is open."""
+        while (client := self._client) is not None:
+            try:
+                await self._hear(client)
+            except (RedisError, OSError) as error:
+                if self._client is None:
+                    return
+                _log.debug("wake-ups of Redis are not heard: %s", translated(error))
+            await asyncio.sleep(_LISTEN_AGAIN)
+
+    async def _hear(self, client: driver.Redis) -> None:
+        async with client.pubsub() as pubsub:
+            await pubsub.subscribe(self.prefix + keys.HINTS)
+            while True:
+                told = await pubsub.get_message(ignore_subscribe_messages=True, timeout=None)
+                if told is None:
+                    raise ConnectionLost("the subscription ended")
+                with suppress(ValueError):  # a hint of a later version
+                    self.hints.emit(Hint(told["data"].decode()))
+
+
+def _awaited(answer: Any) -> Awaitable[Any]:  # noqa: ANN401 - the driver's types serve both kinds
+    return answer  # type: ignore[no-any-return]
+
+
+def packed(value: object) -> bytes:
+    """A value as our functions unpack it."""
+    return msgspec.msgpack.encode(value)

@@ -1,0 +1,105 @@
+"""New jobs and messages, decided before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from offpath.model.effects import Effects
+from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.store.partial import refuse_absent
+from offpath.store.redis.capabilities import CAPABILITIES
+from offpath.store.redis.job_rows import StoredJob
+from offpath.store.redis.unit import Unit
+from offpath.store.refusals import id_taken, key_held, not_unicode, refuse_contributions
+from offpath.store.rows.jobs import enqueued, rewritten, terms_of
+from offpath.store.rows.messages import check
+
+_WAITING = (JobState.BLOCKED, JobState.QUEUED)
+
+
+async def commit(unit: Unit, effects: Effects) -> list[Enqueued]:
+    """Write all effects."""
+    refuse_absent(CAPABILITIES, effects)
+    refuse_contributions(effects)
+    await load(unit, [effects])
+    return add(unit, effects)
+
+
+async def load(unit: Unit, all_effects: Sequence[Effects]) -> None:
+    """Read all that deciding about these effects needs."""
+    jobs = [
+        job for effects in all_effects for job in effects.jobs if not _unreadable(job.id, _key(job))
+    ]
+    messages = [
+        new
+        for effects in all_effects
+        for new in effects.messages
+        if not _unreadable(new.id, new.key)
+    ]
+    claims = [job.unique.key for job in jobs if job.unique is not None]
+    await unit.load((job.id for job in jobs), unique=claims)
+    joined = [job.group_id for job in jobs if job.group_id not in {None, job.id}]
+    joined += [job.id for job in jobs if job.group_policy.value != "settle_all"]
+    if joined:
+        await unit.load_groups(joined)
+    if messages:
+        await unit.load_messages(messages)
+
+
+def _key(job: NewJob) -> str | None:
+    return None if job.unique is None else job.unique.key
+
+
+def _unreadable(*texts: str | None) -> bool:
+    """True if a text cannot be encoded: whoever wants to store it is refused alone."""
+    return any(
+        each is not None and not each.isascii() and any("\ud800" <= one <= "\udfff" for one in each)
+        for each in texts
+    )
+
+
+def add(unit: Unit, effects: Effects, group_id: str | None = None) -> list[Enqueued]:
+    """Decide about all of these, and file them. Raises Conflict kinds and StoreRejected."""
+    answers = [add_job(unit, new, group_id) for new in effects.jobs]
+    for new in effects.messages:
+        check(new, unit.now)
+        if _unreadable(new.id, new.key):
+            raise not_unicode()
+        known = unit.known_message(new)
+        answers.append(Enqueued(id=new.id, job_id=known or new.id, created=known is None))
+        if known is None:
+            unit.write_message(new)
+    return answers
+
+
+def add_job(unit: Unit, job: NewJob, group_id: str | None = None) -> Enqueued:
+    """Decide about one new job, and file it. Raises Conflict kinds and StoreRejected."""
+    if _unreadable(job.id, _key(job), job.group_id):
+        raise not_unicode()
+    known = unit.job(job.id)
+    if known is not None:
+        if known.record.fingerprint != job.fingerprint:
+            raise id_taken(job.id)
+        return Enqueued(id=job.id, job_id=job.id, created=False, run_at=known.record.run_at)
+    if job.unique is not None and JobState.QUEUED in job.unique.states:
+        holder = unit.holder_of(job.unique.key)
+        if holder is not None:
+            return _meet(unit, job, job.unique, holder)
+    record = enqueued(job, unit.now, job.group_id or group_id or job.id)
+    unit.file(StoredJob(record, terms_of(job, unit.now)))
+    return Enqueued(id=job.id, job_id=job.id, created=True, run_at=record.run_at)
+
+
+def _meet(unit: Unit, job: NewJob, unique: UniqueClaim, holder: StoredJob) -> Enqueued:
+    """The key is held: do as the policy says."""
+    record = holder.record
+    if unique.policy is UniquePolicy.ATTACH and record.fingerprint == job.fingerprint:
+        return Enqueued(id=job.id, job_id=record.id, created=False, run_at=record.run_at)
+    if unique.policy is UniquePolicy.REPLACE and record.state in _WAITING:
+        changed = rewritten(record, job, unit.now)
+        terms = replace(holder.terms, deadline_in=job.deadline_in, announce=job.announce)
+        unit.file(holder._replace(record=changed, terms=terms))
+        return Enqueued(id=job.id, job_id=record.id, created=False, run_at=changed.run_at)
+    raise key_held(unique.policy, unique.key, holder=record.id, state=record.state)

@@ -1,0 +1,425 @@
+-- Whole transitions of offpath in Redis. Nothing is rolled back in Redis, so each function checks
+-- all that it depends on before its first write. Times are texts of microseconds: a Lua number has
+-- 53 bits. A row has texts, small numbers, booleans, and lists that are not empty: what is written
+-- again is the same.
+
+local PLACE = 28 -- characters of a ready job's place before its id
+local CHUNK = 100 -- ready jobs that a lease reads at once
+local PROMOTED_AT_ONCE = 1000 -- due scheduled jobs that one lease makes ready
+local ARGS = 4000 -- arguments of one command: Lua's stack holds 8,000
+
+local function many(command, key, values)
+  for from = 1, #values, ARGS do
+    redis.call(command, key, unpack(values, from, math.min(from + ARGS - 1, #values)))
+  end
+end
+
+local function push(map, key, ...)
+  local list = map[key]
+  if not list then list = {}; map[key] = list end
+  for _, value in ipairs({ ... }) do list[#list + 1] = value end
+end
+
+-- Two names as one: a name may have any character.
+local function pair(one, other) return #one .. ':' .. one .. other end
+
+local function count(numbers, state, queue, task, by)
+  local field = state .. ':' .. pair(queue, task)
+  numbers[field] = (numbers[field] or 0) + by
+end
+
+local function add_counts(P, numbers)
+  for field, by in pairs(numbers) do
+    if by ~= 0 and redis.call('HINCRBY', P .. 'n', field, by) == 0 then
+      redis.call('HDEL', P .. 'n', field)
+    end
+  end
+end
+
+local function read_row(P, id)
+  local blob = redis.call('HGET', P .. 'j:' .. id, 'd')
+  return blob and cjson.decode(blob)
+end
+
+-- messages ------------------------------------------------------------------------------------
+
+-- A stream has its pending messages by due time, and apart from them the first of each key: a key
+-- that is held up costs an ordered lease nothing, however many wait behind its first.
+local function line_of(P, place, key) return P .. 'ml:' .. pair(place, key) end
+
+local function head_of(line)
+  return redis.call('ZRANGE', line, 0, 0)[1]
+end
+
+local function let_wait(P, place, key, member, due)
+  redis.call('ZADD', P .. 'mp:' .. place, due, member)
+  redis.call('SADD', P .. 'ms', place)
+  if key == '' then
+    redis.call('ZADD', P .. 'mh:' .. place, due, member)
+    return
+  end
+  local line = line_of(P, place, key)
+  local first = head_of(line)
+  redis.call('ZADD', line, 0, member)
+  if head_of(line) == member then
+    if first and first ~= member then redis.call('ZREM', P .. 'mh:' .. place, first) end
+    redis.call('ZADD', P .. 'mh:' .. place, due, member)
+  end
+end
+
+local function leave(P, place, key, member)
+  redis.call('ZREM', P .. 'mp:' .. place, member)
+  redis.call('ZREM', P .. 'mh:' .. place, member)
+  if key == '' then return end
+  local line = line_of(P, place, key)
+  redis.call('ZREM', line, member)
+  local first = head_of(line)
+  if first then
+    local due = redis.call('ZSCORE', P .. 'mp:' .. place, first)
+    redis.call('ZADD', P .. 'mh:' .. place, due, first)
+  end
+end
+
+-- A new message: its position is given here, in the order of writing.
+local function write_message(P, id, place, key, due, blob, payload, inbox)
+  local position = redis.call('INCR', P .. 'mn')
+  local member = string.format('%016.0f', position) .. id
+  redis.call('HSET', P .. 'm:' .. id, 'd', blob, 'p', payload, 'n', position)
+  redis.call('ZADD', P .. 'ma', position, id)
+  redis.call('ZADD', P .. 'mi', 0, id)
+  if inbox ~= '' then redis.call('HSET', P .. 'mk', inbox, id) end
+  let_wait(P, place, key, member, due)
+end
+
+-- groups --------------------------------------------------------------------------------------
+
+
+-- A member is new, has ended, or is put back. Answers: 0 without a row, 1 when this ended the last
+-- open member for the first time, 2 otherwise; plus 4 where the group is being closed.
+local function count_member(P, id, kind, open, failed)
+  local group = P .. 'g:' .. id
+  if redis.call('EXISTS', group) == 0 then return 0 end
+  local left = redis.call('HINCRBY', group, 'o', open)
+  redis.call('HINCRBY', group, 'f', failed)
+  local facts = redis.call('HMGET', group, 'p', 'c', 't')
+  local closing = facts[2] == '1'
+  if kind == 'again' then
+    closing = false
+    redis.call('HSET', group, 'c', '0')
+    redis.call('ZREM', P .. 'gc', id)
+  elseif failed > 0 and facts[1] == 'fail_fast' then
+    closing = true
+    redis.call('HSET', group, 'c', '1')
+    redis.call('ZADD', P .. 'gc', 0, id)
+  elseif kind == 'new' and closing then
+    redis.call('ZADD', P .. 'gc', 0, id)
+  end
+  local answer = 2
+  if kind == 'end' and left == 0 then
+    if facts[3] ~= '1' then answer = 1 end
+    redis.call('HSET', group, 't', '1')
+  end
+  return answer + (closing and 4 or 0)
+end
+
+-- A group goes with its last job.
+local function forget_group(P, id)
+  local root = read_row(P, id)
+  if redis.call('EXISTS', P .. 'gm:' .. id) == 0 and not (root and root.gr == id) then
+    redis.call('DEL', P .. 'g:' .. id)
+    redis.call('ZREM', P .. 'gc', id)
+  end
+  return 0
+end
+
+local special = {
+  ['@group'] = function(P, c) return count_member(P, c[2], c[3], c[4], c[5]) end,
+  ['@forget'] = function(P, c) return forget_group(P, c[2]) end,
+  ['@value'] = function(P, c) -- the last value of a group wins, until one is final
+    local group = P .. 'g:' .. c[2]
+    if redis.call('HGET', group, 'n') ~= '1' then
+      redis.call('HSET', group, 'v', c[3], 'n', c[4])
+    end
+    return 0
+  end,
+  ['@many'] = function(P, c) many(c[2], c[3], c[4]); return 0 end,
+  ['@count'] = function(P, c) add_counts(P, c[2]); return 0 end,
+  ['@write'] = function(P, c)
+    write_message(P, c[2], c[3], c[4], c[5], c[6], c[7], c[8]); return 0
+  end,
+  ['@gone'] = function(P, c) -- a worker that holds nothing more, where it is still known
+    if redis.call('EXISTS', P .. 'w:' .. c[2]) == 1 then
+      redis.call('HSETNX', P .. 'w:' .. c[2], 'g', c[3])
+    end
+    return 0
+  end,
+  ['@wait'] = function(P, c) let_wait(P, c[2], c[3], c[4], c[5]); return 0 end,
+  ['@leave'] = function(P, c) leave(P, c[2], c[3], c[4]); return 0 end,
+}
+
+-- apply ---------------------------------------------------------------------------------------
+
+-- One transition that a client has decided: it holds if every field that the client has read is
+-- still what it was. Answers the number of the first that is not, or the answers of the commands.
+local function apply(keys, args)
+  local P = keys[1]
+  local unit = cmsgpack.unpack(args[1])
+  for number, check in ipairs(unit[1]) do
+    local found
+    if check[2] == '' then
+      found = redis.call('ZRANGE', check[1], 0, 0)[1] -- the first of a sorted set
+    else
+      found = redis.call('HGET', check[1], check[2])
+    end
+    if (found or '') ~= check[3] then return { 0, number } end
+  end
+  for key, kind in pairs(unit[2]) do -- another kind of value would end the writes half-way
+    local found = redis.call('TYPE', key).ok
+    if found ~= 'none' and found ~= kind then
+      return redis.error_reply('WRONGTYPE the key ' .. key .. ' holds a ' .. found .. ' of somebody else')
+    end
+  end
+  local answers = { 1 }
+  for _, command in ipairs(unit[3]) do
+    local run = special[command[1]]
+    if run then
+      answers[#answers + 1] = run(P, command)
+    else
+      redis.call(unpack(command))
+    end
+  end
+  return answers
+end
+
+-- lease ---------------------------------------------------------------------------------------
+
+local ENDED = { succeeded = true, dead = true, cancelled = true }
+
+local function has(list, value)
+  for _, each in ipairs(list or {}) do if each == value then return true end end
+  return false
+end
+
+local function in_scope(row, state, now)
+  return row.uk and has(row.us, state) and (not row.uu or now < tonumber(row.uu))
+end
+
+-- Whether a job must not run yet: it would have its unique key then, and a job that has not ended
+-- has it.
+local function awaits_key(P, id, row, now)
+  if not in_scope(row, 'running', now) then return false end
+  local holder = redis.call('HGET', P .. 'k', row.uk)
+  if not holder or holder == id then return false end
+  local other = read_row(P, holder)
+  return other and not ENDED[other.s]
+end
+
+-- A key is held exactly while its job is in scope; a free one is taken.
+local function hold_key(P, id, row, now)
+  if not row.uk then return end
+  local holder = redis.call('HGET', P .. 'k', row.uk)
+  if in_scope(row, row.s, now) then
+    local other = holder and read_row(P, holder)
+    if not other or not in_scope(other, other.s, now) then
+      redis.call('HSET', P .. 'k', row.uk, id)
+    end
+  elseif holder == id then
+    redis.call('HDEL', P .. 'k', row.uk)
+  end
+end
+
+local function is_open(P, queue, now)
+  local until_at = redis.call('HGET', P .. 'pq', queue)
+  return not until_at or (until_at ~= '' and tonumber(until_at) <= now)
+end
+
+local function promote(P, lane, now, budget)
+  local due = redis.call('ZRANGEBYSCORE', lane.d, '-inf', now, 'LIMIT', 0, budget)
+  for _, id in ipairs(due) do
+    local row = read_row(P, id)
+    if row then redis.call('ZADD', lane.r, 0, row.pl) end
+  end
+  if #due > 0 then many('ZREM', lane.d, due) end
+  return budget - #due
+end
+
+local function step(P, lane, passed)
+  while true do
+    lane.at = lane.at + 1
+    if lane.at > #lane.read then
+      lane.read = redis.call('ZRANGE', lane.r, lane.off, lane.off + CHUNK - 1)
+      lane.off, lane.at = lane.off + #lane.read, 1
+      if #lane.read == 0 then lane.place = nil; return end
+    end
+    lane.place = lane.read[lane.at]
+    if not passed[string.sub(lane.place, PLACE + 1)] then return end
+  end
+end
+
+local function lanes_of(P, asked, now)
+  local queues, names, lanes, budget = {}, {}, {}, PROMOTED_AT_ONCE
+  for task, room in pairs(asked.tasks) do
+    local of = P .. 'q:' .. task
+    local listed = #asked.queues > 0 and asked.queues or (room > 0 and redis.call('SMEMBERS', of) or {})
+    for _, name in ipairs(listed) do
+      if room > 0 and (asked.queue_rooms[name] or 1) > 0 and is_open(P, name, now) then
+        local lane = { task = task, r = P .. 'r:' .. pair(name, task), d = P .. 'd:' .. pair(name, task),
+          at = 0, off = 0, read = {} }
+        if budget > 0 then budget = promote(P, lane, now, budget) end
+        if redis.call('EXISTS', lane.r, lane.d) == 0 then
+          redis.call('SREM', of, name)
+        elseif not (names[name] and has(names[name].tasks, task)) then
+          if not names[name] then
+            names[name] = { name = name, lanes = {}, tasks = {}, served = asked.served[name] or 0,
+              room = asked.queue_rooms[name] or math.huge }
+            queues[#queues + 1] = names[name]
+          end
+          push(names[name], 'lanes', lane)
+          push(names[name], 'tasks', task)
+          lanes[#lanes + 1] = lane
+        end
+      end
+    end
+  end
+  return queues, lanes, budget > 0
+end
+
+local function best_lane(queue, rooms)
+  local best
+  for _, lane in ipairs(queue.lanes) do
+    if lane.place and rooms[lane.task] > 0 and (not best or lane.place < best.place) then best = lane end
+  end
+  queue.best = best
+end
+
+local function best_queue(queues)
+  local best
+  for _, queue in ipairs(queues) do
+    if queue.best and queue.room > 0 and (not best or queue.served < best.served
+        or (queue.served == best.served and queue.best.place < best.best.place)) then
+      best = queue
+    end
+  end
+  return best
+end
+
+local RUNNING, DETAILS = 2, 32 -- of the numbers in `model/announce.py`
+
+local function told(row, bit)
+  return math.floor((row.an or 0) / bit) % 2 == 1
+end
+
+-- The message about a job that begins to run, as `announcement` of Python makes it.
+local function announce(P, id, row, asked, number, now)
+  local payload = { job = id, task = row.t, queue = row.q, previous = 'queued', state = 'running',
+    attempt = row.a or 1, sequence = 4 * (row.dl + (row.rd or 0)), at = asked.at, reason = cjson.null }
+  if told(row, DETAILS) then
+    payload.result, payload.error = cjson.null, cjson.null
+    local failures = redis.call('HGET', P .. 'j:' .. id, 'f')
+    if failures then
+      local list = cjson.decode(failures)
+      payload.error = list[#list].type
+    end
+  end
+  local tail = (tonumber(string.sub(asked.id, 25), 16) + number) % 281474976710656
+  local message = string.sub(asked.id, 1, 24) .. string.format('%04x%08x', math.floor(tail / 4294967296), tail % 4294967296)
+  local kept = { b = 'out', s = asked.stream, t = 'job.running', k = id, c = now, u = now, r = now }
+  write_message(P, message, 'out:' .. asked.stream, '=' .. id, now, cjson.encode(kept), cjson.encode(payload), '')
+end
+
+local function lease(keys, args)
+  local P, asked, now = keys[1], cmsgpack.unpack(args[1]), args[2]
+  if now == '' then
+    local clock = redis.call('TIME')
+    now = clock[1] .. string.format('%06d', clock[2])
+  end
+  local t, nobody = tonumber(now), { now, '0', '' }
+  local expires = redis.call('HGET', P .. 'w:' .. asked.worker, 'x')
+  if not expires or tonumber(expires) <= t then return nobody end
+  local queues, lanes, all = lanes_of(P, asked, t)
+  local passed, rooms = {}, {}
+  for _, id in ipairs(asked.declined) do passed[id] = true end
+  for task, room in pairs(asked.tasks) do rooms[task] = room < asked.limit and room or math.huge end
+  for _, lane in ipairs(lanes) do step(P, lane, passed) end
+  for _, queue in ipairs(queues) do
+    if queue.room >= asked.limit then queue.room = math.huge end
+    best_lane(queue, rooms)
+  end
+  local taken, gone, began, numbers, news = {}, {}, {}, {}, {}
+  local answer = { now, '0', '' }
+  local more = not all
+  while true do
+    local queue = best_queue(queues)
+    if not queue then break end
+    local lane = queue.best
+    local id = string.sub(lane.place, PLACE + 1)
+    local row = read_row(P, id)
+    if not row or row.s ~= 'queued' then
+      push(gone, lane.r, lane.place) -- of nobody
+    elseif not awaits_key(P, id, row, t) then
+      if #taken == asked.limit then more = true; break end
+      row.s, row.w, row.dl, row.st, row.re = 'running', asked.worker, (row.dl or 0) + 1, now, nil
+      local blob = cjson.encode(row)
+      redis.call('HSET', P .. 'j:' .. id, 'd', blob)
+      hold_key(P, id, row, t)
+      push(gone, lane.r, lane.place)
+      push(gone, P .. 's:queued', id)
+      if row.dd then push(gone, P .. 'u', id) end
+      push(began, P .. 'h:' .. asked.worker, now, id)
+      push(began, P .. 's:running', 0, id)
+      count(numbers, 'queued', row.q, row.t, -1)
+      count(numbers, 'running', row.q, row.t, 1)
+      if told(row, RUNNING) then announce(P, id, row, asked, #taken, now); news[1] = true end
+      taken[#taken + 1] = { lane.place, id, blob }
+      queue.served = queue.served + 1
+      queue.room = queue.room - 1
+      rooms[lane.task] = rooms[lane.task] - 1
+    end
+    step(P, lane, passed)
+    for _, each in ipairs(queues) do
+      if each == queue or rooms[lane.task] <= 0 then best_lane(each, rooms) end
+    end
+  end
+  for key, members in pairs(gone) do many('ZREM', key, members) end
+  for key, members in pairs(began) do many('ZADD', key, members) end
+  add_counts(P, numbers)
+  if #taken > 0 then redis.call('SADD', P .. 'hw', asked.worker) end
+  if news[1] then redis.call('PUBLISH', P .. 'hints', 'messages') end
+  local due
+  for _, lane in ipairs(lanes) do
+    local first = redis.call('ZRANGE', lane.d, 0, 0, 'WITHSCORES')
+    if first[2] and (not due or tonumber(first[2]) < due) then due = tonumber(first[2]) end
+  end
+  table.sort(taken, function(a, b) return a[1] < b[1] end)
+  answer[2] = more and '1' or '0'
+  answer[3] = due and string.format('%.0f', due) or ''
+  for _, each in ipairs(taken) do
+    answer[#answer + 1] = each[2]
+    answer[#answer + 1] = each[3]
+    answer[#answer + 1] = redis.call('HGET', P .. 'j:' .. each[2], 'i') or ''
+  end
+  return answer
+end
+
+-- workers -------------------------------------------------------------------------------------
+
+-- The lease of a worker whose event loop is blocked: renewed by a thread, in one step.
+local function vouch(keys, args)
+  local P, id, now, seconds, report = keys[1], args[1], args[2], tonumber(args[3]), args[4]
+  local worker = P .. 'w:' .. id
+  local facts = redis.call('HMGET', worker, 'x', 'g')
+  if not facts[1] or facts[2] then return 0 end
+  if now == '' then
+    local clock = redis.call('TIME')
+    now = clock[1] .. string.format('%06d', clock[2])
+  end
+  local expires = string.format('%.0f', tonumber(now) + seconds * 1000000)
+  redis.call('HSET', worker, 'se', now, 'x', expires)
+  if report ~= '' then redis.call('HSET', worker, 'rp', report) end
+  redis.call('ZADD', P .. 'wx', expires, id)
+  return 1
+end
+
+redis.register_function('offpath_apply_VERSION', apply)
+redis.register_function('offpath_lease_VERSION', lease)
+redis.register_function('offpath_vouch_VERSION', vouch)

@@ -1,0 +1,96 @@
+"""Names of the keys in Redis. All begin with one tag, so that a cluster keeps them on one node."""
+
+from __future__ import annotations
+
+from typing import Final
+
+JOB: Final = "j:"
+"""A job's hash: ``d`` the row, ``i`` its input, ``r`` its result, ``f`` its failures, ``g`` its
+progress."""
+IDS: Final = "id"
+"""Every job, by id."""
+STATE: Final = "s:"
+"""The jobs of one state, by id."""
+COUNTS: Final = "n"
+"""The number of jobs by state, queue and task."""
+READY: Final = "r:"
+"""Ready jobs of a queue and task, by place."""
+SCHEDULED: Final = "d:"
+"""Jobs of a queue and task that are due later, by time."""
+QUEUES: Final = "q:"
+"""The queues in which a task has waiting jobs."""
+PAUSES: Final = "pq"
+"""Paused queues, each with the end of its pause."""
+HELD: Final = "h:"
+"""The jobs that a worker holds, the first begun first."""
+HOLDERS: Final = "hw"
+"""The workers that hold jobs."""
+DEADLINES: Final = "u"
+"""Waiting jobs by deadline."""
+EXPIRING: Final = "x"
+"""Ended jobs by the time until which they are kept."""
+UNIQUE: Final = "k"
+"""Unique keys, each with the job that has it."""
+SUSPECTS: Final = "su"
+"""Jobs that run apart from all others."""
+GROUP: Final = "g:"
+"""A group's hash: ``o`` open members, ``f`` failed ones, ``p`` policy, ``c`` closing, ``t`` told,
+``v`` value, ``n`` final."""
+MEMBERS: Final = "gm:"
+"""The members of a group, without its root."""
+CLOSING: Final = "gc"
+"""Groups that are closing and may have members to cancel."""
+WORKER: Final = "w:"
+"""A worker's hash."""
+WORKERS: Final = "wk"
+"""Every worker, by the time when it started."""
+LEASES: Final = "wx"
+"""Workers that are not gone, by the end of their lease."""
+CLAIMS: Final = "cl"
+CLAIM_ENDS: Final = "clx"
+MESSAGE: Final = "m:"
+"""A message's hash: ``d`` the row, ``p`` its payload, ``n`` its position."""
+MESSAGES: Final = "ma"
+"""Every message, by position."""
+MESSAGE_IDS: Final = "mi"
+"""Every message, by id."""
+STREAMS: Final = "ms"
+"""Boxes and streams that have had pending messages."""
+PENDING: Final = "mp:"
+"""Pending messages of a stream, by the time when they are due."""
+HEADS: Final = "mh:"
+"""The first pending message of each key of a stream, and those without a key."""
+RESTLESS: Final = "mr:"
+"""Pending messages of a stream that are held or have failed before, by the time of writing."""
+DEAD_MESSAGES: Final = "md:"
+"""Dead messages of a stream, by the time of their end."""
+EXPIRING_MESSAGES: Final = "mx"
+INBOX_KEYS: Final = "mk"
+SCHEDULES: Final = "sc"
+OCCURRENCES: Final = "so:"
+OCCURRENCE_TIMES: Final = "st:"
+OCCURRENCE_AGES: Final = "sa"
+ENDPOINTS: Final = "ep"
+DECLARATIONS: Final = "de:"
+ACTIONS: Final = "ac"
+ACTION_IDS: Final = "ai"
+FINDINGS: Final = "fi"
+ACCEPTED: Final = "fa"
+HINTS: Final = "hints"
+"""The channel on which wake-ups go out."""
+
+
+def pair(one: str, other: str) -> str:
+    """Two names as one. A name may have any character, so the first one's length in bytes leads."""
+    return f"{len(one.encode())}:{one}{other}"
+
+
+def halves(together: bytes) -> tuple[str, str]:
+    """The two names of a pair."""
+    length, _, rest = together.partition(b":")
+    return rest[: int(length)].decode(), rest[int(length) :].decode()
+
+
+def line(place: str, key: str) -> str:
+    """The pending messages of one key of a stream, by position."""
+    return f"ml:{pair(place, key)}"

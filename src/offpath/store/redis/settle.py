@@ -1,0 +1,178 @@
+"""The end of attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from offpath.errors import Conflict, InvalidArgument, StoreError
+from offpath.model.effects import Effects
+from offpath.model.group import Contribution
+from offpath.model.job import Enqueued, JobRecord, JobState
+from offpath.model.settlement import (
+    Outcome,
+    Settled,
+    Settlement,
+    SettleStatus,
+    Snoozed,
+    Succeeded,
+    Waiting,
+)
+from offpath.store.capabilities import Profile
+from offpath.store.partial import missing, refuse_absent
+from offpath.store.redis import enqueue
+from offpath.store.redis.capabilities import CAPABILITIES
+from offpath.store.redis.job_rows import StoredJob, holds
+from offpath.store.redis.jobs import group_done
+from offpath.store.redis.unit import Unit
+from offpath.store.refusals import fold_raised
+from offpath.store.rows.instants import later, maybe_later
+from offpath.store.rows.jobs import settled
+
+_LOST = SettleStatus.LEASE_LOST
+
+
+async def settle(
+    unit: Unit, settlements: Sequence[Settlement], held: Mapping[str, StoredJob]
+) -> list[Settled]:
+    """Settle each; one that cannot be holds back none of the others.
+
+    ``held`` has rows as a lease has handed them out: they need not be read.
+    """
+    await _load(unit, settlements, held)
+    return [_settle_one(unit, each) for each in settlements]
+
+
+async def _load(
+    unit: Unit, settlements: Sequence[Settlement], held: Mapping[str, StoredJob]
+) -> None:
+    for each in settlements:
+        known = held.get(each.job.id)
+        if known is not None and known.record.unique_key is None and known.crash is None:
+            unit.know(each.job.id, known)
+    await unit.load(each.job.id for each in settlements)
+    writing = [each for each in settlements if _may_write(each)]
+    if not writing:
+        return
+    groups = (unit.group_id(each.job.id) for each in writing)
+    await unit.load_groups(each for each in groups if each is not None)
+    wanted = [each.effects for each in writing if each.effects]
+    if wanted:
+        await enqueue.load(unit, wanted)
+
+
+def _may_write(settlement: Settlement) -> bool:
+    """True if more than the job and the count of its group may change."""
+    outcome = settlement.outcome
+    if not isinstance(outcome, Succeeded | Snoozed | Waiting):
+        return False
+    return bool(settlement.effects) or isinstance(outcome, Succeeded)
+
+
+def _settle_one(unit: Unit, settlement: Settlement) -> Settled:
+    row = unit.job(settlement.job.id)
+    if row is None or not holds(row, settlement.job):
+        return Settled(id=settlement.job.id, status=_LOST)
+    point = (
+        unit.savepoint()
+        if settlement.effects or isinstance(settlement.outcome, Succeeded)
+        else None
+    )
+    try:
+        return _end(unit, settlement, row)
+    except (Conflict, StoreError, InvalidArgument) as error:
+        if point is not None:
+            unit.restore(point)
+        return Settled(id=row.record.id, status=SettleStatus.REFUSED, error=error)
+
+
+def _end(unit: Unit, settlement: Settlement, row: StoredJob) -> Settled:
+    outcome, held = settlement.outcome, row.record
+    expires_at: datetime | None = maybe_later(unit.now, settlement.keep)
+    after = settled(held, outcome, unit.now, expires_at)
+    enqueued: tuple[Enqueued, ...] = ()
+    if not held.cancel_requested:
+        _refuse(outcome, unit)
+        if isinstance(outcome, Succeeded | Snoozed):
+            _contribute(unit, after, outcome, settlement.effects.contributions, settlement)
+            if settlement.effects:
+                enqueued = _carry_out(unit, settlement.effects, row._replace(record=after))
+                row = unit.job(held.id) or row
+                after = row.record  # its own effects may have rewritten it
+    unit.file(row._replace(record=after), was=held)
+    return Settled(
+        id=held.id,
+        status=SettleStatus.APPLIED,
+        state=after.state,
+        run_at=after.run_at if after.state is JobState.QUEUED else None,
+        enqueued=enqueued,
+    )
+
+
+def _refuse(outcome: Outcome, unit: Unit) -> None:
+    """Raise for outcomes that need what the backend has not, or a time that cannot be."""
+    if isinstance(outcome, Waiting):
+        raise missing(CAPABILITIES, Profile.WORKFLOWS)
+    if isinstance(outcome, Snoozed) and outcome.cool_down is not None:
+        later(unit.now, outcome.cool_down)
+
+
+def _carry_out(unit: Unit, effects: Effects, after: StoredJob) -> tuple[Enqueued, ...]:
+    """File what the attempt has brought into being, before it leaves its group."""
+    refuse_absent(CAPABILITIES, effects)
+    unit.becomes(after)
+    return tuple(enqueue.add(unit, effects, after.record.group_id))
+
+
+def _contribute(
+    unit: Unit,
+    job: JobRecord,
+    outcome: Outcome,
+    given: Sequence[Contribution],
+    settlement: Settlement,
+) -> None:
+    """Change the value of the job's group."""
+    result = outcome.result if isinstance(outcome, Succeeded) else None
+    gives = result if isinstance(outcome, Succeeded) and outcome.contributes else None
+    known = unit.has_group(job.group_id)
+    alone = not known and not settlement.effects.jobs
+    if not given and (gives is None if known else alone and gives == result):
+        return  # nothing is given, or a lone job's record says it all
+    value, final = unit.value_of(job.group_id)
+    for payload, is_final in _folded(value, final, given):
+        value, final = payload, is_final
+    if gives is not None and not final:
+        value = gives
+    unit.put_value(job.group_id, value, final=final)
+
+
+def _folded(
+    value: str | None, final: bool, given: Sequence[Contribution]
+) -> Iterator[tuple[str | None, bool]]:
+    """The value after each contribution. Raises StoreRejected when a fold raises."""
+    for each in given:
+        if final:
+            return
+        if each.fold is None:
+            value = each.payload
+        else:
+            try:
+                value = each.fold(value, each.payload)
+            except Exception as error:
+                raise fold_raised(error) from error
+        final = each.final
+        yield value, final
+
+
+def answered(unit: Unit, answers: Sequence[Settled]) -> list[Settled]:
+    """The answers with what the write has answered about the jobs' groups."""
+    return [_with_group(unit, each) for each in answers]
+
+
+def _with_group(unit: Unit, answer: Settled) -> Settled:
+    if answer.status is not SettleStatus.APPLIED or answer.id not in unit.ended:
+        return answer
+    done = group_done(unit, answer.id)
+    return replace(answer, group_done=done, closing=bool(unit.ended[answer.id] & 4))

@@ -1,0 +1,146 @@
+"""Workers: who is alive, and what they should know of the jobs they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from offpath.model.job import LeasedJob
+from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
+from offpath.store.redis import keys
+from offpath.store.redis.job_rows import holds, json_text, micros, moment, time_of
+from offpath.store.redis.unit import Unit
+from offpath.store.rows.instants import later
+from offpath.store.rows.jobs import leased
+
+_LISTED: Final = 10_000
+_MOST_HELD: Final = 1_000
+_REMEMBERED: Final = timedelta(hours=1)
+_info = msgspec.json.Decoder(WorkerInfo).decode
+
+
+async def register(
+    unit: Unit, worker: WorkerInfo, lease_seconds: float, report: str | None = None
+) -> None:
+    """Add a worker, or renew its lease."""
+    key = keys.WORKER + worker.id
+    gone = await unit.hash_field(key, "g")
+    started = await unit.hash_field(key, "st")
+    now, expires = micros(unit.now), micros(later(unit.now, lease_seconds))
+    if gone is not None:
+        unit.run("HDEL", key, "g", "rp")
+    if gone is not None or started is None:
+        unit.run("HSET", key, "st", str(now))
+        unit.run("ZADD", keys.WORKERS, now, worker.id)
+    fields = ["i", json_text(worker), "se", str(now), "x", str(expires)]
+    unit.run("HSET", key, *fields, *([] if report is None else ["rp", report]))
+    unit.run("ZADD", keys.LEASES, expires, worker.id)
+
+
+async def extend(
+    unit: Unit,
+    worker: WorkerInfo,
+    *,
+    lease_seconds: float,
+    held: Sequence[LeasedJob],
+    report: str | None,
+) -> Renewed:
+    """Renew a worker's lease, and tell it about its jobs."""
+    told = await signals(unit, worker.id, held)
+    await register(unit, worker, lease_seconds, report)
+    return told
+
+
+async def signals(unit: Unit, worker: str, held: Sequence[LeasedJob]) -> Renewed:
+    """Tell a worker about its jobs."""
+    (expires,) = await unit.read(["HGET", unit.key(keys.WORKER + worker), "x"])
+    known = await unit.peek(each.id for each in held)
+    rows = [(each, known.get(each.id)) for each in held]
+    kept = [row for each, row in rows if row is not None and holds(row, each)]
+    gone = [each.id for each, row in rows if row is None or not holds(row, each)]
+    return Renewed(
+        alive=expires is not None and unit.now < moment(expires.decode()),
+        cancelled=tuple(row.record.id for row in kept if row.record.cancel_requested),
+        lost=tuple(gone),
+    )
+
+
+async def held(unit: Unit, worker: str) -> list[LeasedJob]:
+    """The jobs that a worker holds, the first begun first."""
+    (found,) = await unit.read(["ZRANGE", unit.key(keys.HELD + worker), 0, _MOST_HELD - 1])
+    ids = [each.decode() for each in found]
+    return [leased(row.record) for row in (await unit.peek(ids)).values()]
+
+
+async def deregister(unit: Unit, worker: str) -> None:
+    """A worker is gone; what it holds is up for rescue."""
+    key = keys.WORKER + worker
+    gone, expires = await unit.hash_field(key, "g"), await unit.hash_field(key, "x")
+    if expires is None or gone is not None:
+        return
+    now = micros(unit.now)
+    unit.run("HSET", key, "g", str(now), "x", str(min(int(expires), now)))
+    unit.run("ZREM", keys.LEASES, worker)
+
+
+async def gone_at(unit: Unit, worker: str) -> datetime | None:
+    """The time when a worker stopped or was found to hold nothing more."""
+    gone = await unit.hash_field(keys.WORKER + worker, "g")
+    return None if gone is None else moment(gone.decode())
+
+
+def leave(unit: Unit, worker: str, gone: datetime | None) -> None:
+    """A late worker holds nothing more: it is gone from now on."""
+    unit.run("SREM", keys.HOLDERS, worker)
+    unit.run("ZREM", keys.LEASES, worker)
+    if gone is None:
+        unit.call("@gone", worker, str(micros(unit.now)))
+
+
+async def prune(unit: Unit, limit: int) -> None:
+    """Forget workers that are gone for an hour."""
+    for name, fields in (await _all(unit)).items():
+        gone = fields.get(b"g")
+        if gone is not None and moment(gone.decode()) + _REMEMBERED <= unit.now and limit > 0:
+            limit -= 1
+            unit.check(keys.WORKER + name, "g", gone.decode())
+            unit.run("DEL", keys.WORKER + name)
+            unit.run("ZREM", keys.WORKERS, name)
+
+
+async def workers(unit: Unit) -> list[WorkerRecord]:
+    """Every worker, oldest first."""
+    found = await _all(unit)
+    running = await unit.read(*(["ZCARD", unit.key(keys.HELD + name)] for name in found))
+    return [
+        _record(fields, number, unit.now)
+        for fields, number in zip(found.values(), running, strict=True)
+    ]
+
+
+async def _all(unit: Unit) -> dict[str, Mapping[bytes, bytes]]:
+    (names,) = await unit.read(["ZRANGE", unit.key(keys.WORKERS), 0, _LISTED - 1])
+    found: list[Any] = await unit.read(
+        *(["HGETALL", unit.key(keys.WORKER + name.decode())] for name in names)
+    )
+    return {
+        name.decode(): fields for name, fields in zip(names, found, strict=True) if b"i" in fields
+    }
+
+
+def _record(fields: Mapping[bytes, bytes], running: int, now: datetime) -> WorkerRecord:
+    expires_at = moment(fields[b"x"].decode())
+    report, gone = fields.get(b"rp"), fields.get(b"g")
+    return WorkerRecord(
+        info=_info(fields[b"i"]),
+        started_at=moment(fields[b"st"].decode()),
+        seen_at=moment(fields[b"se"].decode()),
+        expires_at=expires_at,
+        late=expires_at <= now,
+        running=running,
+        report=None if report is None else report.decode(),
+        gone_at=None if gone is None else time_of(gone.decode()),
+    )
