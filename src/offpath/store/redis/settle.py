@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -34,24 +34,13 @@ from offpath.store.rows.jobs import settled
 _LOST = SettleStatus.LEASE_LOST
 
 
-async def settle(
-    unit: Unit, settlements: Sequence[Settlement], held: Mapping[str, StoredJob]
-) -> list[Settled]:
-    """Settle each; one that cannot be holds back none of the others.
-
-    ``held`` has rows as a lease has handed them out: they need not be read.
-    """
-    await _load(unit, settlements, held)
+async def settle(unit: Unit, settlements: Sequence[Settlement]) -> list[Settled]:
+    """Settle each; one that cannot be holds back none of the others."""
+    await _load(unit, settlements)
     return [_settle_one(unit, each) for each in settlements]
 
 
-async def _load(
-    unit: Unit, settlements: Sequence[Settlement], held: Mapping[str, StoredJob]
-) -> None:
-    for each in settlements:
-        known = held.get(each.job.id)
-        if known is not None and known.record.unique_key is None and known.crash is None:
-            unit.know(each.job.id, known)
+async def _load(unit: Unit, settlements: Sequence[Settlement]) -> None:
     await unit.load(each.job.id for each in settlements)
     writing = [each for each in settlements if _may_write(each)]
     if not writing:

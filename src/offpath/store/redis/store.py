@@ -162,7 +162,7 @@ class RedisStore(PartialStore):
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""
         answers, unit = await transacted(
-            self._connection, self._new_id, lambda unit: settle.settle(unit, settlements, {})
+            self._connection, self._new_id, lambda unit: settle.settle(unit, settlements)
         )
         return settle.answered(unit, answers)
 
