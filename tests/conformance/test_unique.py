@@ -226,6 +226,22 @@ async def test_a_key_held_while_waiting_is_free_once_it_runs(
     assert leased.state is JobState.RUNNING
 
 
+@pytest.mark.parametrize("queue", ["default", "other"])
+@pytest.mark.parametrize("priority", [-5, 5])
+async def test_a_key_that_is_given_up_in_a_lease_is_free_for_the_next_one(
+    store: Store, queue: str, priority: int
+) -> None:
+    """One lease is one look, whichever of its jobs comes first."""
+    states = {"runs": (JobState.RUNNING,), "waits": (JobState.QUEUED,)}
+    later = keyed(states=states["runs"], priority=priority, queue=queue)
+    holder = keyed(states=states["waits"])
+    await enqueue(store, later)
+    await enqueue(store, holder)
+    await join(store)
+    assert [job.id for job in await take(store, limit=8)] == [holder.id]
+    assert [job.id for job in await take(store, limit=8)] == [later.id]
+
+
 async def test_a_job_that_comes_back_into_its_scope_finds_its_key_taken(
     store: Store, clock: ManualClock
 ) -> None:

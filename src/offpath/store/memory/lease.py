@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from offpath.model.job import JobRecord
+from offpath.model.job import JobRecord, JobState
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.store.memory import pauses, suspects
 from offpath.store.memory.lanes import Lane
@@ -196,6 +196,7 @@ class _Taking:
         "_lines",
         "_now",
         "_queue_rooms",
+        "_released",
         "_request",
         "_served",
         "_tables",
@@ -212,6 +213,7 @@ class _Taking:
         self._task_rooms = _bounds(request.tasks, request.limit)
         self._queue_rooms = _bounds(request.queue_rooms, request.limit)
         self._served = dict(request.served)
+        self._released = set[str]()
         self.waiting: list[JobRecord] = []
         by_queue: dict[str, list[Lane]] = {}
         for lane in lanes:
@@ -223,7 +225,9 @@ class _Taking:
         taken: list[tuple[Rank, JobRecord]] = []
         while len(taken) < self._request.limit and (best := self._best()):
             queue, (rank, lane) = best
-            job = handed_out(self._tables.jobs[rank[-1]], self._request.worker, self._now)
+            ready = self._tables.jobs[rank[-1]]
+            self._note_key(ready)
+            job = handed_out(ready, self._request.worker, self._now)
             self._tables.file(job, self._now)
             taken.append((rank, job))
             self._lines[queue].moved_on()
@@ -256,12 +260,29 @@ class _Taking:
         while best := self._first():
             queue, (rank, lane) = best
             job = self._tables.jobs[rank[-1]]
-            if not self._tables.awaits_key(job, self._now):
+            if not self._awaits_key(job):
                 return best
             lane.remove(job)
             self.waiting.append(job)
             self._lines[queue].moved_on()
         return None
+
+    def _note_key(self, job: JobRecord) -> None:
+        """Note the unique key that a job gives up as it begins, if it has one."""
+        if job.unique_key is not None and self._tables.keys.get(job.unique_key) == job.id:
+            self._released.add(job.unique_key)
+
+    def _awaits_key(self, job: JobRecord) -> bool:
+        """True if a job must wait for its unique key.
+
+        One lease is one look: a key that is given up in it is free for the next lease only.
+        Whichever of its jobs is taken first, the answer is the same.
+        """
+        tables = self._tables
+        if tables.awaits_key(job, self._now):
+            return True
+        in_scope = tables.terms(job.id).in_scope(JobState.RUNNING, self._now)
+        return job.unique_key in self._released and in_scope
 
     def _first(self) -> tuple[str, Head] | None:
         heads = [(queue, head) for queue, line in self._lines.items() if (head := line.best())]

@@ -346,6 +346,7 @@ local function lease(keys, args)
     best_lane(queue, rooms)
   end
   local taken, gone, began, numbers, news = {}, {}, {}, {}, {}
+  local released = {} -- unique keys given up in this lease: they are free for the next one only
   local answer = { now, '0', '' }
   local more = not all
   while true do
@@ -356,8 +357,9 @@ local function lease(keys, args)
     local row = read_row(P, id)
     if not row or row.s ~= 'queued' then
       push(gone, lane.r, lane.place) -- of nobody
-    elseif not awaits_key(P, id, row, t) then
+    elseif not awaits_key(P, id, row, t) and not (released[row.uk or 0] and in_scope(row, 'running', t)) then
       if #taken == asked.limit then more = true; break end
+      if row.uk and redis.call('HGET', P .. 'k', row.uk) == id then released[row.uk] = true end
       row.s, row.w, row.dl, row.st, row.re = 'running', asked.worker, (row.dl or 0) + 1, now, nil
       local blob = cjson.encode(row)
       redis.call('HSET', P .. 'j:' .. id, 'd', blob)
