@@ -6,6 +6,8 @@ import os
 import subprocess
 import threading
 import time
+import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import cast
 
@@ -39,6 +41,16 @@ def test_every_test_file_belongs_to_a_step() -> None:
     steps = tuple(f"tests/{name}/" for name in [*check.suites(), "typing"])
     assert files
     assert [name for name in files if not name.startswith(steps)] == []
+
+
+def test_a_framework_with_another_version_on_a_newer_python_is_tried_there() -> None:
+    """Its tests would otherwise run with the version of our oldest Python only."""
+    locked = tomllib.loads((check.ROOT / "uv.lock").read_text())["package"]
+    versions = Counter(package["name"] for package in locked)
+    folders = {path.name for path in (check.ROOT / "tests/contrib").iterdir() if path.is_dir()}
+    split = {name for name, number in versions.items() if number > 1} & folders
+    assert split
+    assert [each for each in split if f"tests/contrib/{each}" not in check.ON_NEWEST[-1]] == []
 
 
 def test_named_steps_run_in_the_order_of_a_full_run() -> None:
