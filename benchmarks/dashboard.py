@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
+from unittest.mock import patch
 
 import msgspec
 import psycopg
@@ -23,8 +24,8 @@ from rich.table import Table
 
 from benchmarks.report import machine_speed, percentile
 from offpath.app import App
-from offpath.store.postgres.dialect import PostgresRunner
-from offpath.store.sql import Query, Statement
+from offpath.store.postgres.session import Database
+from offpath.store.sql import Query
 from offpath.web import auth, dashboard
 from offpath.web.console.application import API
 from offpath.web.console.readings import READINGS
@@ -139,37 +140,41 @@ def fill(url: str, sizes: Sizes) -> None:
 
 
 class Spent:
-    """What the store of this process has spent: statements, and seconds in its transactions."""
+    """What the store of this process has spent: statements, and seconds until their answers.
+
+    BEGIN and COMMIT are statements too, and so is a setting.
+    """
 
     def __init__(self) -> None:
-        self.statements = 0
+        self.names: list[str] = []
         self.seconds = 0.0
+
+    @property
+    def statements(self) -> int:
+        """The number of statements that were sent."""
+        return len(self.names)
 
 
 @contextmanager
 def counted() -> Iterator[Spent]:
-    """Count every statement that is made and time every transaction, until the end."""
+    """Count every statement that is sent, and time each until its answer, until the end."""
     spent = Spent()
-    call, run = Statement.__call__, PostgresRunner.run
+    execute: Any = vars(Database)["_execute"]
+    pipeline: Any = vars(Database)["_pipeline"]
 
-    def counting(self: Statement, **params: Any) -> Query:  # noqa: ANN401 - any value is bound
-        spent.statements += 1
-        return call(self, **params)
+    async def counting(self: Database, connection: Any, query: Query) -> Any:  # noqa: ANN401 - theirs
+        spent.names.append(query.name)
+        return await execute(self, connection, query)
 
-    async def timing(self: PostgresRunner, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - its own
+    async def timing(self: Database, *args: Any) -> Any:  # noqa: ANN401 - theirs
         began = time.perf_counter()
         try:
-            return await run(self, *args, **more)
+            return await pipeline(self, *args)
         finally:
             spent.seconds += time.perf_counter() - began
 
-    Statement.__call__ = counting  # type: ignore[method-assign]
-    PostgresRunner.run = timing  # type: ignore[method-assign]
-    try:
+    with patch.multiple(Database, _execute=counting, _pipeline=timing):
         yield spent
-    finally:
-        Statement.__call__ = call  # type: ignore[method-assign]
-        PostgresRunner.run = run  # type: ignore[method-assign]
 
 
 async def ask(console: Asgi, path: str) -> tuple[int, int, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -218,17 +219,27 @@ async def dying_in(
 
 
 async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
-    """Ask the store. Raises what it raises."""
-    now = await store.ping()
-    records: Sequence[WorkerRecord] = await store.workers()
-    gauges = await thresholds(await store.backlog(limit=MOST_COUNTED), now)
-    queues, limits = await store.queues(), await store.limits(limit=MOST_COUNTED)
+    """Ask the store, side by side where it can be. Raises what it raises."""
+    asked = await asyncio.gather(
+        store.ping(),
+        store.workers(),
+        store.backlog(limit=MOST_COUNTED),
+        store.queues(),
+        store.limits(limit=MOST_COUNTED),
+    )
+    now, records, backlog, queues, limits = asked
     members = tuple(member(one) for one in records)
+    dying, gauges, findings, schedules = await asyncio.gather(
+        dying_in(store, thresholds, members, now),
+        thresholds(backlog, now, queues),
+        store.findings(),
+        store.schedules(),
+    )
     return FleetHealth(
         members=members,
-        dying=tuple(await dying_in(store, thresholds, members, now)),
-        findings=tuple(await store.findings()),
-        orphans=tuple(orphans(await store.schedules(), members)),
+        dying=tuple(dying),
+        findings=tuple(findings),
+        orphans=tuple(orphans(schedules, members)),
         red_findings=thresholds.red_findings,
         gauges=tuple(gauges),
         queues=tuple(one for one in queues if one.paused or one.paused_until is not None),

@@ -4,9 +4,10 @@ limits.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from offpath.model.deaths import Deaths, Dying, Ends, Whose, label
 from offpath.model.endpoint import is_delivery
 from offpath.model.health import AgeGauge
 from offpath.model.job import JobFilter, JobState
+from offpath.model.limit import QueueRecord
 from offpath.model.message import Box, MessageBacklog
 from offpath.model.route import RouterLag
 
@@ -63,21 +65,33 @@ class Thresholds:
         """True if a finding that nobody has accepted makes the fleet unhealthy."""
         return self._settings.findings == "red"
 
-    async def __call__(self, backlog: Sequence[Backlog], now: datetime) -> list[AgeGauge]:
-        """The gauges. Raises what the store raises: what cannot be measured is not well."""
-        streams = [] if self._messages is None else await self._messages()
+    async def __call__(
+        self, backlog: Sequence[Backlog], now: datetime, queues: Sequence[QueueRecord] | None = None
+    ) -> list[AgeGauge]:
+        """The gauges. Raises what the store raises: what cannot be measured is not well.
+
+        ``queues`` are those of the store, where they are known already.
+        """
+        streams, lags, jobs, _ = await asyncio.gather(
+            _nothing() if self._messages is None else self._messages(),
+            _nothing() if self._lags is None else self._lags(),
+            self._unpaused(list(self._jobs(backlog, now)), queues),
+            self._look_for_deaths(now),
+        )
         return [
-            *await self._unpaused(list(self._jobs(backlog, now))),
+            *jobs,
             *self._waiting(streams, now),
-            *([] if self._lags is None else self._behind(await self._lags(), now)),
-            await self._dead_letter(streams, now),
+            *self._behind(lags, now),
+            self._dead_letter(streams, now),
         ]
 
-    async def _unpaused(self, gauges: Sequence[tuple[str, AgeGauge]]) -> list[AgeGauge]:
+    async def _unpaused(
+        self, gauges: Sequence[tuple[str, AgeGauge]], queues: Sequence[QueueRecord] | None
+    ) -> list[AgeGauge]:
         """The gauges of queues, those of paused ones without a limit. Asks only if one is over."""
         paused: set[str] = set()
         if any(gauge.over for _, gauge in gauges):
-            found = await self._store.queues()
+            found = await self._store.queues() if queues is None else queues
             paused = {one.name for one in found if one.paused or one.paused_until is not None}
         return [
             replace(gauge, name=f"{gauge.name}, which is paused", limit=None)
@@ -145,10 +159,12 @@ class Thresholds:
             return (row.box, row.stream) in self._served()
         return row.box is Box.IN or not is_delivery(row.stream)
 
-    async def _dead_letter(self, streams: Sequence[MessageBacklog], now: datetime) -> AgeGauge:
+    async def _look_for_deaths(self, now: datetime) -> None:
         if self._looked_at is None or now - self._looked_at >= LOOK_EVERY:
             self._died_at = await self._oldest_death(now)
             self._looked_at = now
+
+    def _dead_letter(self, streams: Sequence[MessageBacklog], now: datetime) -> AgeGauge:
         died = [self._died_at, *(row.oldest_dead_at for row in streams)]
         ages = [_age(at, now) for at in died if at is not None]
         limit = self._settings.dead_age_limit
@@ -168,6 +184,10 @@ class Thresholds:
         # One record, for it carries the job's whole input.
         page = await self._store.find(where, limit=1, newest=False)
         return page.items[0].finished_at if page.items else None
+
+
+async def _nothing() -> Sequence[Any]:
+    return ()
 
 
 def _age(since: datetime, now: datetime) -> float:

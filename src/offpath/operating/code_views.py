@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -63,7 +64,7 @@ def _installed(name: str) -> str | None:
 
 async def tasks(app: App) -> TaskList:
     """The tasks that this app defines, that live workers run, or of which jobs are due."""
-    live, due = await _live(app), await app.store().backlog(limit=_MOST_DUE)
+    live, due = await asyncio.gather(_live(app), app.store().backlog(limit=_MOST_DUE))
     names = {*app.tasks, *(one.task for one in due)}
     names.update(task for one in live for task in one.record.info.tasks)
     return TaskList(
@@ -73,7 +74,7 @@ async def tasks(app: App) -> TaskList:
 
 async def task(app: App, name: str) -> TaskShown:
     """One task. Raises ``NotFound`` where nobody knows it and no job of it is due."""
-    live, due = await _live(app), await app.store().backlog(limit=_MOST_DUE)
+    live, due = await asyncio.gather(_live(app), app.store().backlog(limit=_MOST_DUE))
     found, known = _task(app, name, live, due), app.tasks.get(name)
     queues = tuple(one.queue for one in due if one.task == name)
     if known is None and not found.workers and not queues:

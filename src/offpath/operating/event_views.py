@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from offpath.app import App
@@ -23,13 +24,17 @@ _NEWEST: Final = 20
 
 async def endpoint(app: App, name: str, seen: Redaction = PLAIN) -> EndpointShown:
     """An endpoint and the newest messages of its stream. Raises ``NotFound``."""
-    found = endpoints.describe_all(await app.webhooks.list(), await app.message_backlog())
+    where = MessageFilter(box=Box.OUT, streams=(stream_of(name),))
+    receivers, backlog, page = await asyncio.gather(
+        app.webhooks.list(),
+        app.message_backlog(),
+        app.store().find_messages(where, limit=_NEWEST),
+    )
+    found = endpoints.describe_all(receivers, backlog)
     one = next((each for each in found.items if each.name == name), None)
     if one is None:
         known = ", ".join(each.name for each in found.items[:20]) or "none"
         raise NotFound(f"there is no endpoint {name!r:.80}; there are: {known}")
-    where = MessageFilter(box=Box.OUT, streams=(stream_of(name),))
-    page = await app.store().find_messages(where, limit=_NEWEST)
     return endpoints.describe_shown(one, [messages.describe(each, seen) for each in page.items])
 
 

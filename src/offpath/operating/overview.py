@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -51,11 +52,15 @@ class Overview(Struct, frozen=True, kw_only=True):
 async def read(app: App, seen: Redaction = PLAIN) -> Overview:
     """The overview of an open app's store."""
     store = app.store()
-    now = await store.ping()
-    fleet = await views.fleet_of(app)
-    queues = describe_queues(
-        await store.queues(), await store.backlog(limit=_MOST_DUE), fleet.members
-    ).items
+    now, fleet, found, backlog, told, coming = await asyncio.gather(
+        store.ping(),
+        views.fleet_of(app),
+        store.queues(),
+        store.backlog(limit=_MOST_DUE),
+        dead_faults(app),
+        _coming(app, seen),
+    )
+    queues = describe_queues(found, backlog, fleet.members).items
     live = [one.record for one in fleet.members if one.presence is WorkerPresence.LIVE]
     health_now = health.describe(fleet)
     return Overview(
@@ -70,8 +75,8 @@ async def read(app: App, seen: Redaction = PLAIN) -> Overview:
         workers=len(fleet.members),
         slots=sum(one.info.concurrency for one in live),
         queues=queues,
-        faults=await dead_faults(app),
-        schedules=await _coming(app, seen),
+        faults=told,
+        schedules=coming,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from offpath.app import App
@@ -31,13 +32,19 @@ async def job(app: App, job_id: str, seen: Redaction = PLAIN) -> JobStanding:
 
 async def standing_of(app: App, record: JobRecord, seen: Redaction = PLAIN) -> JobStanding:
     """The standing of a job: what it waits for, what it has recorded, and how its worker is."""
+    waits_for, waited, steps, problems = await asyncio.gather(
+        wait_of(app, record),
+        waited_for(app, record),
+        steps_of(app, record),
+        holder_problems(app, record),
+    )
     return jobs.describe_standing(
         record,
         seen,
-        waits_for=await wait_of(app, record),
-        waited_for=await waited_for(app, record),
-        steps=await steps_of(app, record),
-        worker_problems=await holder_problems(app, record),
+        waits_for=waits_for,
+        waited_for=waited,
+        steps=steps,
+        worker_problems=problems,
     )
 
 
@@ -46,13 +53,13 @@ async def group(
 ) -> GroupStanding:
     """A group with at most ``limit`` members of each kind. Raises ``JobNotFound``."""
     record = await group_record(app, group_id)
-    counts = groups.by_state(await app.jobs.counts(group_id=record.id))
+    counts, unended, failed = await asyncio.gather(
+        app.jobs.counts(group_id=record.id),
+        _members(app, record.id, _OPEN, limit, seen),
+        _members(app, record.id, _FAILED, limit, seen),
+    )
     return groups.describe_standing(
-        record,
-        counts,
-        seen,
-        open_members=await _members(app, record.id, _OPEN, limit, seen),
-        failed_members=await _members(app, record.id, _FAILED, limit, seen),
+        record, groups.by_state(counts), seen, open_members=unended, failed_members=failed
     )
 
 

@@ -103,6 +103,7 @@ def looking_store(settings: Settings) -> Store:
                 pool_size=LOOKING_CONNECTIONS,
                 call_timeout=LOOKING_TIMEOUT,
                 application_name="offpath-dashboard",
+                looks=True,
             )
         case _:
             return make_store(settings.url)

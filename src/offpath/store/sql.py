@@ -176,6 +176,13 @@ def statement(name: str, sql: str) -> Statement:
     return _statement(name, sql, "a table of the user's own")
 
 
+@lru_cache(maxsize=256)
+def renamed(statement: Statement, prefix: str) -> str:
+    """The text of a statement with a prefix before the names of its parameters."""
+    marks = {name: f":{prefix}{name}" for name in statement.parameters}
+    return _rendered(statement.named, marks)
+
+
 def in_schema(text: str, schema: str) -> str:
     """``text`` with the schema's name put in. The name is validated first."""
     checked = schema_name(schema)

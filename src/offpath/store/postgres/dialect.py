@@ -167,7 +167,7 @@ class PostgresRunner:
         peek: Callable[[Dialect], Steps[T | None]] | None = None,  # noqa: ARG002 - no write lock here
     ) -> T:
         """The answer of ``program``, once it is committed."""
-        d = PostgresDialect(self._sql, None if self._clock is None else self._clock.now())
+        d = self._dialect()
         pin: Pin = "limit" if how.unpinned else "pin"
         try:
             return await self._database.write(
@@ -176,6 +176,9 @@ class PostgresRunner:
         finally:
             # also where the outcome is unknown: a hint too much does no harm
             self._tell(*d.announced.hints())
+
+    def _dialect(self) -> PostgresDialect:
+        return PostgresDialect(self._sql, None if self._clock is None else self._clock.now())
 
 
 def _last(steps: Steps[object]) -> Steps[None]:

@@ -38,6 +38,8 @@ Pin = Literal["pin", "limit"]
 
 _IN_OUR_SESSION: Final[dict[Pin, tuple[str, ...]]] = {"pin": (), "limit": ("unpin",)}
 """The settings that are left to be made where the session itself was settled in."""
+_IN_FREE_SESSION: Final[dict[Pin, tuple[str, ...]]] = {"pin": ("pin",), "limit": ()}
+"""The same for one that plans by values."""
 
 
 class Connection(NamedConnection):
@@ -48,6 +50,8 @@ class Connection(NamedConnection):
     """
 
     direct = False
+    freely = False
+    """It plans by values unless a transaction pins that: its session is of one who looks."""
     of_offpath = True
     rested_at = 0.0
     """The time when it was given back to the pool, by the loop's clock."""
@@ -76,6 +80,7 @@ class Database:
     """Transactions over a pool of connections.
 
     ``before`` is called with each statement's name before it is sent; tests raise from it.
+    ``freely``: its sessions plan by values, which spares reads of many rows a setting each.
     """
 
     def __init__(
@@ -85,8 +90,10 @@ class Database:
         *,
         pool_size: int,
         call_patience: float = CALL_PATIENCE,
+        freely: bool = False,
     ) -> None:
         self._call_patience = call_patience
+        self._freely = freely
         self._outage = Outage(address.shown)
         self.before: Callable[[str], None] | None = None
         self.address = address
@@ -242,7 +249,9 @@ class Database:
             return result
 
     def _settings(self, connection: Connection, pin: Pin) -> list[Query]:
-        names = _IN_OUR_SESSION[pin] if connection.direct else (pin,)
+        names: tuple[str, ...] = (pin,)
+        if connection.direct:
+            names = (_IN_FREE_SESSION if connection.freely else _IN_OUR_SESSION)[pin]
         return [self._sql[name]() for name in names]
 
     async def _pipeline(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
@@ -302,6 +311,9 @@ class Database:
             await connection.execute(self._sql["settle_in"].pyformat.encode())
             connection.prepare_threshold = _PREPARE_AFTER
             connection.direct = True
+            if self._freely:
+                await connection.execute(self._sql["settle_in_freely"].pyformat.encode())
+                connection.freely = True
         self._pooled = not connection.direct
 
     @contextlib.asynccontextmanager

@@ -66,6 +66,16 @@ select
     pg_catalog.set_config('jit', 'off', false),
     pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false)
 
+-- name: settle_in_freely
+-- Behind settle_in, for a session of one who looks: it is planned by its values.
+select
+    pg_catalog.set_config('enable_seqscan', 'on', false),
+    pg_catalog.set_config('enable_bitmapscan', 'on', false),
+    pg_catalog.set_config('enable_hashjoin', 'on', false),
+    pg_catalog.set_config('enable_mergejoin', 'on', false),
+    pg_catalog.set_config('enable_material', 'on', false),
+    pg_catalog.set_config('plan_cache_mode', 'force_custom_plan', false)
+
 -- name: unpin
 -- In a session of ours: this transaction is planned freely, by its values.
 select

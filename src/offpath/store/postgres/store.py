@@ -41,6 +41,7 @@ from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.flow import AdmissionTurns, FlowTables
 from offpath.store.postgres.group_commit import Joiner
 from offpath.store.postgres.isolation import settle_apart
+from offpath.store.postgres.joint_reads import JointRunner
 from offpath.store.postgres.lease import Leases, held_steps
 from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
@@ -64,7 +65,7 @@ from offpath.store.postgres.settle import (
     settle_steps,
     succeed_steps,
 )
-from offpath.store.postgres.steps import moment, to_json
+from offpath.store.postgres.steps import to_json
 from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.programs import jobs, rescue, workers
 from offpath.store.programs.dialect import WRITES, How, Queries, embed, one, transition
@@ -81,6 +82,7 @@ _CAPABILITIES: Final = Capabilities(
     pushes=True,
     self_migrating=False,
 )
+_TIME: Final = How(reads=True, call=True, unpinned=True)
 
 
 class PostgresStore(
@@ -100,6 +102,7 @@ class PostgresStore(
     ``clock`` None means the database's own clock. ``migrate`` brings the schema up to date on
     opening; without it a schema that does not fit is an error. ``call_timeout`` is how many seconds
     a caller waits for each answer of the server (and for a connection) before the call is given up.
+    ``looks``: it is somebody's who mostly reads, and several things at a time; they go out as one.
     """
 
     _kind = "postgres"
@@ -115,10 +118,13 @@ class PostgresStore(
         pool_size: int = 8,
         call_timeout: float = CALL_PATIENCE,
         application_name: str = APPLICATION,
+        looks: bool = False,
     ) -> None:
         address = parse_address(url, notify_url=notify_url, application_name=application_name)
         sql = catalogue(PACKAGE, schema=schema)
-        self._database = Database(address, sql, pool_size=pool_size, call_patience=call_timeout)
+        self._database = Database(
+            address, sql, pool_size=pool_size, call_patience=call_timeout, freely=looks
+        )
         self._sql = sql
         self._clock = clock
         self._hints = Hints()
@@ -126,7 +132,8 @@ class PostgresStore(
             NoticeConnection(address.conninfo, schema_name(schema), self._notifies_by)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.runner = PostgresRunner(self._database, sql, clock, self._tell)
+        runs = JointRunner if looks else PostgresRunner
+        self.runner = runs(self._database, sql, clock, self._tell)
         self._horizon = Horizon()
         self._shared_look = SharedLook(self._look)
         self._schema = schema_name(schema)
@@ -214,9 +221,7 @@ class PostgresStore(
 
     async def ping(self) -> datetime:
         """The store's clock."""
-        rows = await self._database.call(
-            lambda: one(self._sql["ping"](now=moment(self._now()))), "limit"
-        )
+        rows = await self.runner.run(lambda d: one(d.sql["ping"](now=d.now)), _TIME)
         return msgspec.json.decode(rows[0][0], type=datetime)
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import time
@@ -259,11 +260,12 @@ class Console:
                 path, query = searched(text)
                 return RedirectResponse(f"{base_of(request)}{path}?{query}", 303)
             told, query = await told_of(place, request.url.query, self.seen(place, request))
-            found = await self._read(place, one, request, query=query)
-            beside = {
-                name: await self._read(place, reading(name), request, query="")
-                for name in _BESIDE.get(one.name, ())
-            }
+            names = _BESIDE.get(one.name, ())
+            found, *others = await asyncio.gather(
+                self._read(place, one, request, query=query),
+                *(self._read(place, reading(name), request, query="") for name in names),
+            )
+            beside = dict(zip(names, others, strict=True))
             text = self._pages.render(
                 f"{one.name}.html",
                 d=found,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from offpath.app import App
@@ -38,8 +39,11 @@ async def _messages(app: App, asking: Asking) -> MessageListing:
     }
     if (box := query.one("box")) is not None:
         where["box"] = box
-    page = await app.messages.find(limit=query.limit(), after=query.one("after"), **where)
-    return messages.describe_page(page, await app.message_backlog(), asking.seen)
+    page, backlog = await asyncio.gather(
+        app.messages.find(limit=query.limit(), after=query.one("after"), **where),
+        app.message_backlog(),
+    )
+    return messages.describe_page(page, backlog, asking.seen)
 
 
 async def _message(app: App, asking: Asking) -> MessageShown:
@@ -48,7 +52,7 @@ async def _message(app: App, asking: Asking) -> MessageShown:
 
 
 async def _endpoints(app: App, _: Asking) -> EndpointList:
-    return endpoints.describe_all(await app.webhooks.list(), await app.message_backlog())
+    return endpoints.describe_all(*await asyncio.gather(app.webhooks.list(), app.message_backlog()))
 
 
 async def _endpoint(app: App, asking: Asking) -> EndpointShown:
@@ -87,14 +91,17 @@ async def _checks(app: App, asking: Asking) -> RouterChecked:
 
 
 async def _routers(app: App, _: Asking) -> RouterList:
-    return routers.describe_all(await app.routers.records(), await app.store().router_lags())
+    return routers.describe_all(
+        *await asyncio.gather(app.routers.records(), app.store().router_lags())
+    )
 
 
 async def _router(app: App, asking: Asking) -> RouterShown:
     stored = app.routers.stored(asking.path["name"])
-    record = await stored.record()
-    letters = await stored.letters(limit=_LETTERS + 1)
-    lags = {one.router: one.oldest_at for one in await app.store().router_lags()}
+    record, letters, behind = await asyncio.gather(
+        stored.record(), stored.letters(limit=_LETTERS + 1), app.store().router_lags()
+    )
+    lags = {one.router: one.oldest_at for one in behind}
     return routers.describe_shown(
         record,
         lags.get(record.name),

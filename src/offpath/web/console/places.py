@@ -195,8 +195,8 @@ class Place:
 
 async def _carry_on(app: App) -> None:
     """Carry on one action, if the holder's time of one is over: a read, as long as none is."""
-    now = await app.store().ping()
-    running = await app.store().actions(_RUNNING, limit=_MOST_RUNNING)
+    store = app.store()
+    now, running = await asyncio.gather(store.ping(), store.actions(_RUNNING, limit=_MOST_RUNNING))
     if any(one.held_until <= now for one in running):
         await actions.carry_on(app, "dashboard")
 
@@ -210,7 +210,7 @@ def _told(error: OffpathError) -> str:
 
 
 async def _timed(app: App, read: Read[T]) -> tuple[T, datetime]:
-    return await read(app), await app.store().ping()
+    return await asyncio.gather(read(app), app.store().ping())
 
 
 async def _in_loop_of(app: App, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

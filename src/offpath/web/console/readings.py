@@ -5,6 +5,7 @@ A route that is not in this table does not exist; the test of the doors goes thr
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -137,8 +138,10 @@ async def _group(app: App, asking: Asking) -> GroupStanding:
 
 async def _queues(app: App, _: Asking) -> QueueList:
     store = app.store()
-    members = [member(one) for one in await store.workers()]
-    return describe_queues(await store.queues(), await store.backlog(limit=_MOST_DUE), members)
+    workers, found, backlog = await asyncio.gather(
+        store.workers(), store.queues(), store.backlog(limit=_MOST_DUE)
+    )
+    return describe_queues(found, backlog, [member(one) for one in workers])
 
 
 async def _queue(app: App, asking: Asking) -> QueueStanding:
@@ -149,10 +152,11 @@ async def _queue_of(app: App, name: str) -> QueueStanding:
     """One queue. The store knows those with unended jobs or a pause; any other one is idle."""
     store = app.store()
     idle = QueueRecord(name=name, blocked=0, scheduled=0, ready=0, running=0)
-    record = next((one for one in await store.queues() if one.name == name), idle)
-    members = [member(one) for one in await store.workers()]
-    backlog = await store.backlog(limit=_MOST_DUE) if record is not idle else []
-    return describe_queues([record], backlog, members).items[0]
+    found, workers, backlog = await asyncio.gather(
+        store.queues(), store.workers(), store.backlog(limit=_MOST_DUE)
+    )
+    record = next((one for one in found if one.name == name), idle)
+    return describe_queues([record], backlog, [member(one) for one in workers]).items[0]
 
 
 async def _limits(app: App, asking: Asking) -> LimitPage:
@@ -169,8 +173,9 @@ async def _schedules(app: App, asking: Asking) -> ScheduleList:
 
 async def _schedule(app: App, asking: Asking) -> ScheduleShown:
     name = asking.path["name"]
-    record = await app.schedules.get(name)
-    history = await app.schedules.history(name, limit=_HISTORY)
+    record, history = await asyncio.gather(
+        app.schedules.get(name), app.schedules.history(name, limit=_HISTORY)
+    )
     told = schedules.describe_standing(record, history, asking.seen)
     fields = {field: getattr(told, field) for field in told.__struct_fields__}
     try:
@@ -188,10 +193,10 @@ async def _workers(app: App, _: Asking) -> WorkerList:
 
 async def _worker(app: App, asking: Asking) -> WorkerShown:
     worker_id = asking.path["id"]
-    found = next((one for one in await app.workers() if one.info.id == worker_id), None)
+    known, held = await asyncio.gather(app.workers(), app.store().held(worker_id))
+    found = next((one for one in known if one.info.id == worker_id), None)
     if found is None:
         raise NotFound(f"there is no worker {worker_id} (any more): they are kept for an hour")
-    held = await app.store().held(worker_id)
     told = asdict(workers.describe(member(found)))
     mine = ({name: getattr(one, name) for name in HeldJob.__struct_fields__} for one in held)
     return WorkerShown(**told, held=tuple(HeldJob(**one) for one in mine))
