@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,10 @@ MOST: Final = 64
 MOST_BYTES: Final = 8 * 1024
 """Most bytes of the names and values of one job's headers together, in UTF-8."""
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+TraceRelation: TypeAlias = Literal["link", "parent"]
+"""The relation of an attempt to the trace of its enqueue: a trace of its own that is linked to it,
+or a child within it."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from offpath.model.event import JobEvent
+    from offpath.model.headers import TraceRelation
     from offpath.model.job import LeasedJob
 
 Verdict = Literal[
@@ -87,11 +88,15 @@ class Running:
     ``id``, ``queue``, ``attempt`` and ``deliveries`` are those of the first job, for a batch too.
     """
 
-    __slots__ = ("_state", "jobs", "task")
+    __slots__ = ("_state", "jobs", "task", "trace")
 
-    def __init__(self, task: str, jobs: Sequence[LeasedJob]) -> None:
+    def __init__(
+        self, task: str, jobs: Sequence[LeasedJob], trace: TraceRelation | None = None
+    ) -> None:
         self.task = task
         """The task's name."""
+        self.trace = trace
+        """The ``trace=`` of the task: how its attempts belong to the trace of their enqueue."""
         self.jobs = tuple(RunningJob(job) for job in jobs)
         """The jobs of the call."""
         self._state: dict[Any, Any] | None = None
@@ -270,6 +275,14 @@ class Extension:
     A fault in one is swallowed, counted (``offpath_swallowed_errors_total{phase="extension"}``),
     logged once a minute and told to ``on_error``; the job goes on without it.
     """
+
+    def active(self) -> bool:
+        """True if there is something for it to do.
+
+        Asked when an app is opened. What answers False is left out until the next time: it costs
+        nothing, and none of its other methods is called.
+        """
+        return True
 
     def opened(self, app: Any) -> None:  # noqa: ANN401 - an offpath.App, which stands above
         """Called when the app was opened."""

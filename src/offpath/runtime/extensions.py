@@ -97,8 +97,9 @@ class Extensions:
     def __init__(
         self, several: Sequence[Extension], report: Callable[[BaseException, str], None]
     ) -> None:
-        self.several = tuple(several)
         self._report = report
+        self.several = tuple(one for one in several if self._is_active(one))
+        """Those that had something to do when they were asked."""
         self._running = [one.running for one in self._with("running")]
         self._stepping = [one.stepping for one in self._with("stepping")]
         self._delivering = [one.delivering for one in self._with("delivering")]
@@ -115,6 +116,13 @@ class Extensions:
         """True if one of them is there for deliveries."""
         self.sends = bool(self._sending)
         """True if one of them is there for what is written."""
+
+    def _is_active(self, one: Extension) -> bool:
+        try:
+            return one.active()
+        except BaseException as fault:  # noqa: BLE001 - as in all the others
+            self._fault(contained(fault))
+            return False
 
     def _with(self, name: str) -> list[Extension]:
         """The extensions that have overridden a method."""

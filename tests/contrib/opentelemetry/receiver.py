@@ -85,6 +85,17 @@ class Receiver:
                 if one.key == "messaging.message.id"
             }
 
+    def destinations(self, name: str) -> list[str]:
+        """The queues of the spans of a name, one for each span that came."""
+        with self._lock:
+            return [
+                one.value.string_value
+                for _, span in self._spans
+                if span.name == name
+                for one in span.attributes
+                if one.key == "messaging.destination.name"
+            ]
+
     def metrics(self) -> set[str]:
         """The names of the metrics that came."""
         with self._lock:

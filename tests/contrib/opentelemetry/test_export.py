@@ -31,6 +31,53 @@ async def main() -> None:
 asyncio.run(main())
 """
 
+FORKING = """
+import asyncio
+import os
+import offpath
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from offpath.contrib.opentelemetry import OpenTelemetry
+
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+trace.set_tracer_provider(provider)
+app = offpath.App("memory://", auto_start=False, extensions=[OpenTelemetry()])
+
+@app.task
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+async def main(name: str) -> None:
+    async with app:
+        await greet.options(queue=name).enqueue(name)
+        await app.worker().run_until_idle()
+
+asyncio.run(main("parent"))
+if (child := os.fork()) == 0:
+    asyncio.run(main("child"))
+    os._exit(0 if provider.force_flush() else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert provider.force_flush()
+"""
+
+
+def test_spans_of_a_forks_child_arrive_and_those_of_its_parent_arrive_once(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(FORKING, "utf-8")
+    with Receiver() as receiver:
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "no_proxy": "127.0.0.1"}
+        done = subprocess.run(
+            [sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, **variables},
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        ran = receiver.destinations("run greet")
+    assert sorted(ran) == ["child", "parent"]
+
 
 def test_a_program_that_names_nothing_of_it_is_instrumented(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, "utf-8")

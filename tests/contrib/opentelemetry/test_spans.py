@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry import baggage, context, trace
@@ -14,12 +15,18 @@ from opentelemetry.trace import SpanKind, StatusCode
 import offpath
 from offpath import Abort, Snooze
 from offpath.batch_tasks import BatchContext
-from offpath.errors import InvalidArgument
+from offpath.errors import InvalidArgument, TaskError
 from offpath.model.headers import decoded_headers
 from offpath.runtime.catalogue import CATALOGUE, MetricKind
 from offpath.runtime.clock import ManualClock
 from offpath.testing import drain
 from tests.contrib.opentelemetry.rig import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from offpath.extensions import Extension
 
 
 @pytest.fixture
@@ -67,6 +74,29 @@ async def test_it_is_a_child_of_the_enqueue_where_that_is_asked_for(
     assert ran.parent is not None
     assert ran.parent.span_id == sent.context.span_id
     assert ran.links == ()
+
+
+async def test_a_task_says_itself_that_it_is_a_child_or_linked(recorder: Recorder) -> None:
+    async with made(recorder, parent=["linked"]) as app:
+
+        @app.task(trace="parent")
+        async def child() -> None: ...
+
+        @app.task(trace="link")
+        async def linked() -> None: ...
+
+        await child.enqueue()
+        await linked.enqueue()
+        await drain(app)
+    sent, ran = recorder.named("enqueue child"), recorder.named("run child")
+    assert ran.parent is not None
+    assert ran.parent.span_id == sent.context.span_id
+    assert recorder.named("run linked").parent is None
+
+    with pytest.raises(TaskError, match='trace is "link" or "parent", not \'child\''):
+
+        @app.task(trace="child")  # type: ignore[call-overload] # which is the point
+        async def wrong() -> None: ...
 
 
 def test_one_name_of_a_task_or_of_baggage_is_not_a_list(recorder: Recorder) -> None:
@@ -321,3 +351,56 @@ async def test_without_a_provider_nothing_is_recorded_and_jobs_run() -> None:
         assert await handle.result() == 1
         assert (await app.jobs.get(handle.id)).headers is None
     assert not isinstance(trace.get_tracer_provider(), TracerProvider)
+
+
+async def test_without_a_provider_a_job_costs_what_it_costs_without_the_extension() -> None:
+    from offpath.contrib.opentelemetry import OpenTelemetry
+
+    extension = OpenTelemetry()
+    assert not extension.active()
+    plain, with_it = await calls_of_a_job(()), await calls_of_a_job((extension,))
+    assert with_it <= plain * 1.01, f"{with_it} calls a job, {plain} without it"
+
+
+async def test_a_provider_that_comes_later_is_seen_by_the_next_opening(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
+    from offpath.contrib.opentelemetry import OpenTelemetry
+
+    extension = OpenTelemetry(metrics=False)
+    app = offpath.App("memory://", extensions=[extension], auto_start=False)
+
+    @app.task
+    async def work() -> None: ...
+
+    async with app:
+        await work.enqueue()
+        monkeypatch.setattr(trace, "_TRACER_PROVIDER", recorder.tracers)
+        await work.enqueue()
+    assert recorder.ended() == []
+    async with app:
+        await work.enqueue()
+    assert [one.name for one in recorder.ended()] == ["enqueue work"]
+
+
+async def calls_of_a_job(extensions: Sequence[Extension]) -> float:
+    """The calls of Python functions from the enqueue of a job to its end, of fifty."""
+    calls = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    async with offpath.App("memory://", extensions=extensions, auto_start=False) as app:
+
+        @app.task
+        async def work(number: int) -> int:
+            return number
+
+        for attempt in range(2):  # the first makes what is made once
+            sys.setprofile(count if attempt else None)
+            for number in range(50):
+                await work.enqueue(number)
+            await drain(app)
+            sys.setprofile(None)
+    return calls / 50

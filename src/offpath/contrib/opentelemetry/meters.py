@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry.metrics import CallbackOptions, Observation, get_meter
+from opentelemetry.metrics import CallbackOptions, Observation, get_meter, get_meter_provider
 
 from offpath.contrib.opentelemetry import conventions as names
 from offpath.runtime.catalogue import CATALOGUE, MetricKind
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 _PARTS: Final = {"count": "value", "sum": "total"}
 """The two counters that a histogram of ours is: the API has none that is observed."""
 
+_API: Final = ("opentelemetry.trace", "opentelemetry.metrics")
+
 
 class Meters:
     """The instruments of one extension, over the metrics of the apps that are open."""
 
     def __init__(self, provider: MeterProvider | None) -> None:
         meter = get_meter(names.SCOPE, meter_provider=provider, schema_url=names.SCHEMA_URL)
+        self._provider = provider
         self._lock = threading.Lock()
         self._open: list[Metrics] = []
         bounds = list(names.DURATION_BOUNDS)
@@ -45,6 +48,10 @@ class Meters:
             explicit_bucket_boundaries_advisory=bounds,
         )
         self._observe(meter)
+
+    def active(self) -> bool:
+        """True if there is a provider that reads them."""
+        return keeps(self._provider or get_meter_provider())
 
     def add(self, metrics: Metrics) -> None:
         """Read these from now on."""
@@ -129,6 +136,14 @@ class Meters:
             several = tuple(self._open)
         for metrics in several:
             yield from metrics.list(name)
+
+
+def keeps(provider: object) -> bool:
+    """True if a provider is more than those of the API, which hand out what does nothing.
+
+    One of them stands in for the process's provider until that is set.
+    """
+    return not type(provider).__module__.startswith(_API)
 
 
 def error_type(error: BaseException) -> str:

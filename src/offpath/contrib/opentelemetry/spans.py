@@ -16,11 +16,12 @@ from opentelemetry.trace import (
     StatusCode,
     TracerProvider,
     get_tracer,
+    get_tracer_provider,
     set_span_in_context,
 )
 
 from offpath.contrib.opentelemetry import conventions as names
-from offpath.contrib.opentelemetry.meters import Meters, error_type
+from offpath.contrib.opentelemetry.meters import Meters, error_type, keeps
 from offpath.contrib.opentelemetry.travel import TraceHeaders, links_to
 from offpath.errors import InvalidArgument
 from offpath.extensions import (
@@ -45,11 +46,12 @@ _FAILED = frozenset({"retry", "dead"})
 class OpenTelemetry(Extension):
     """Spans and metrics for one app: ``App(url, extensions=[OpenTelemetry()])``.
 
-    Without providers it takes those of the process. An attempt begins a trace of its own, which is
-    linked to that of its enqueue. With ``parent=True``, or for the tasks that ``parent`` names, it
-    is a child of it. Of many jobs of one commit each has a ``create`` span, unless
-    ``create_spans=False``. Of the baggage what ``baggage`` names travels along, nothing else.
-    ``metrics=False`` leaves the metrics out. Raises ``InvalidArgument``.
+    Without providers it takes those of the process; where there are none either when the app is
+    opened, it is left out, and costs nothing. An attempt begins a trace of its own, which is linked
+    to that of its enqueue. With ``parent=True``, for the tasks that ``parent`` names, and for those
+    with ``@app.task(trace="parent")``, it is a child of it. Of many jobs of one commit each has a
+    ``create`` span, unless ``create_spans=False``. Of the baggage what ``baggage`` names travels
+    along, nothing else. ``metrics=False`` leaves the metrics out. Raises ``InvalidArgument``.
     """
 
     def __init__(
@@ -66,11 +68,17 @@ class OpenTelemetry(Extension):
             raise InvalidArgument(f"parent is True or names of tasks: write parent=[{parent!r}]")
         self._parent = parent
         self._create_spans = create_spans
+        self._tracer_provider = tracer_provider
         self._travel = TraceHeaders(baggage)
         self._tracer = get_tracer(
             names.SCOPE, tracer_provider=tracer_provider, schema_url=names.SCHEMA_URL
         )
         self._meters = Meters(meter_provider) if metrics else None
+
+    def active(self) -> bool:
+        """True if there is a provider that keeps spans or metrics."""
+        tracers = self._tracer_provider or get_tracer_provider()
+        return keeps(tracers) or (self._meters is not None and self._meters.active())
 
     def opened(self, app: Any) -> None:  # noqa: ANN401 - an App
         """Its metrics are read from now on."""
@@ -154,8 +162,8 @@ class OpenTelemetry(Extension):
         """The span of an attempt; it ends when it is decided how that ended."""
         headers = [job.headers for job in run.jobs]
         root = self._travel.root(headers[0])
-        child = self._parent if isinstance(self._parent, bool) else run.task in self._parent
-        around = self._travel.read(headers[0]) if child and len(headers) == 1 else root
+        child = len(headers) == 1 and self._is_child(run)
+        around = self._travel.read(headers[0]) if child else root
         links = () if around is not root else links_to(headers)
         attributes: dict[str, Any] = {
             names.SYSTEM_NAME: names.SYSTEM,
@@ -178,6 +186,12 @@ class OpenTelemetry(Extension):
             yield
         finally:
             contexts.detach(token)
+
+    def _is_child(self, run: Running) -> bool:
+        """True if the attempt is a part of its enqueue's trace: what the task says counts first."""
+        if run.trace is not None:
+            return run.trace == "parent"
+        return self._parent if isinstance(self._parent, bool) else run.task in self._parent
 
     def ended(self, run: Running, end: Ended, /) -> None:
         """The span of an attempt has its outcome; that of a batch ends with the last one."""

@@ -48,7 +48,11 @@ class OffpathIntegration(Integration):
 
 
 class SentryExtension(Extension):
-    """The work of the integration; idle while no client has it."""
+    """The work of the integration; left out where no client has it when an app is opened."""
+
+    def active(self) -> bool:
+        """True if there is a client with the integration."""
+        return _settings() is not None
 
     @contextmanager
     def sending(self, new: Committing, /) -> Iterator[None]:

@@ -31,6 +31,7 @@ class WorkingVerbs:
     _report: Reporter
     _own_extensions: tuple[Extension, ...]
     _extensions: Extensions | None = None
+    _asked_extensions: tuple[Extension, ...] = ()
     _resources: Resources | None = None
 
     async def _opened(self) -> Store:
@@ -73,14 +74,20 @@ class WorkingVerbs:
         if not (EVERYWHERE or self._own_extensions):
             return None
         several = (*EVERYWHERE, *self._own_extensions)
-        if self._extensions is None or self._extensions.several != several:
+        if self._asked_extensions != several:
             from offpath.runtime.extensions import Extensions
 
-            self._extensions = Extensions(several, self._report)
+            self._asked_extensions = several
+            asked = Extensions(several, self._report)
+            self._extensions = asked if asked.several else None
         return self._extensions
 
     def _extension_moves(self) -> Sequence[Observer]:
-        """The observer that tells extensions of transitions, where one wants to know."""
+        """The observer that tells extensions of transitions, where one wants to know.
+
+        Called for each new store, which an opening makes: so all are asked anew.
+        """
+        self._asked_extensions = ()
         extensions = self._extended()
         if extensions is None or not extensions.moves:
             return ()

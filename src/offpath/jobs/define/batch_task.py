@@ -30,6 +30,7 @@ from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
+from offpath.model.headers import TraceRelation
 from offpath.model.limit_options import Limit
 from offpath.model.options import OptionLevel, Options, TaskOptions, Unique
 from offpath.runtime.codec import Codec
@@ -75,6 +76,8 @@ class BatchSettings(TaskOptions, total=False):
     """
     around: Around | Sequence[Around] | None
     """Contexts of each call of its function, outermost first, within the app's."""
+    trace: TraceRelation | None
+    """As that of ``@app.task``, for a call of one job; one of several jobs is linked to all."""
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None

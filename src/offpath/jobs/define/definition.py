@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import (
     Any,
     Literal,
+    get_args,
 )
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.group_values import GroupValues, returned_types
 from offpath.jobs.values.runnable import Around, LogContext, OnEvent, OnFailure
 from offpath.model import checks
+from offpath.model.headers import TraceRelation
 from offpath.model.limit_options import Limit
 from offpath.model.options import (
     OptionLevel,
@@ -59,6 +61,10 @@ class TaskSettings(TaskOptions, total=False):
     """
     around: Around | Sequence[Around] | None
     """Contexts of each call of its handler, outermost first, within the app's."""
+    trace: TraceRelation | None
+    """``"parent"``: what traces its attempts makes them children of their enqueue; ``"link"``:
+    traces of their own that are linked to it. None: as the tracing extension was told.
+    """
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
@@ -86,6 +92,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     on_failure: OnFailure | None
     log_context: LogContext | None
     around: tuple[Around, ...]
+    trace: TraceRelation | None
 
 
 def definition_of(
@@ -113,6 +120,7 @@ def definition_of(
         name=name,
         is_async=is_async,
         around=_around(around, settings.get("around"), name, is_async),
+        trace=_trace(settings.get("trace"), name),
         takes_context=context,
         inputs=InputModel(fn, context=context, codec=codec, name=name),
         results=ResultModel(own, codec=codec, name=name),
@@ -139,6 +147,18 @@ def _around(app: tuple[Around, ...], own: Any, task: str, is_async: bool) -> tup
     from offpath.jobs.define.around import arounds_of  # few tasks have one
 
     return arounds_of(app, own, task, is_async=is_async)
+
+
+def _trace(given: object, task: str) -> TraceRelation | None:
+    if given is None:
+        return None
+    for relation in _RELATIONS:
+        if given == relation:
+            return relation
+    raise TaskError(f'task {task}: trace is "link" or "parent", not {given!r:.80}')
+
+
+_RELATIONS: tuple[TraceRelation, ...] = get_args(TraceRelation)
 
 
 def _computing(setting: Any, where: str) -> Callable[..., Any] | None:  # noqa: ANN401 - a setting
@@ -198,7 +218,7 @@ def _name_of(fn: Callable[..., Any], given: str | None) -> str:
 
 
 def _refuse_unknown(settings: TaskSettings) -> None:
-    known = (*TaskSettings.__annotations__, *TaskOptions.__annotations__)
+    known = tuple(dict.fromkeys((*TaskSettings.__annotations__, *TaskOptions.__annotations__)))
     for name in settings:
         if name not in known:
             raise TaskError(f"@app.task has no setting {name!r}; {checks.like(name, known)}")

@@ -27,6 +27,7 @@ from offpath.jobs.values.job import Job
 from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
+from offpath.model.headers import TraceRelation
 from offpath.model.job import NewJob
 from offpath.model.options import (
     OptionLevel,
@@ -145,6 +146,7 @@ class Task(Sending[P, S, G]):
         self.on_failure: OnFailure | None = definition.on_failure
         self.log_context: LogContext | None = definition.log_context
         self.around: tuple[Around, ...] = definition.around
+        self.trace: TraceRelation | None = definition.trace
         self.__wrapped__ = definition.fn
         self.__doc__ = definition.fn.__doc__
         self.__name__ = getattr(definition.fn, "__name__", self.name)

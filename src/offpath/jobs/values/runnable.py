@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.classification import FailureInfo, Verdict
     from offpath.jobs.values.group_values import GroupValues
     from offpath.model.event import JobEvent
+    from offpath.model.headers import TraceRelation
     from offpath.model.job import NewJob
     from offpath.model.options import RunOptions
     from offpath.model.retry import BackoffFunction
@@ -147,6 +148,11 @@ class Runnable(Protocol):
     @property
     def around(self) -> Sequence[Around]:
         """The contexts of each call of its handler, outermost first."""
+        ...
+
+    @property
+    def trace(self) -> TraceRelation | None:
+        """The relation of its attempts to the trace of their enqueue, for what traces them."""
         ...
 
     @property

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         OnFailure,
         Runnable,
     )
+    from offpath.model.headers import TraceRelation
     from offpath.model.options import RunOptions
     from offpath.model.retry import BackoffFunction
 
@@ -66,6 +67,7 @@ class FanOutTask:
     log_context: LogContext | None = None
     around: Sequence[Around] = ()
     """None: a piece is our own work, not a handler of the user's."""
+    trace: TraceRelation | None = None
 
     def __init__(self) -> None:
         codec: Codec = JsonCodec()

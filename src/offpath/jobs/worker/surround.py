@@ -38,7 +38,7 @@ def surrounded(
 ) -> Callable[..., Any]:
     """The handler ``fn`` of these jobs with what surrounds it."""
     task = runs[0].task
-    running = Running(task.name, [run.job for run in runs])
+    running = Running(task.name, [run.job for run in runs], task.trace)
     for run in runs:
         run.running = running
     if task.is_async:

@@ -182,6 +182,55 @@ class Broken(Extension):
             raise ValueError("a secret: hunter2")
 
 
+async def test_an_extension_without_anything_to_do_is_left_out_until_the_next_opening() -> None:
+    class Sleeper(Journal):
+        awake = False
+        openings = 0
+
+        def active(self) -> bool:
+            return self.awake
+
+        def opened(self, app: object) -> None:
+            self.openings += 1
+
+    sleeper, journal = Sleeper("sleeper"), Journal()
+    app = made(sleeper, journal)
+
+    @app.task
+    async def work() -> None: ...
+
+    async with app:
+        sleeper.awake = True  # too late for this opening
+        await work.enqueue()
+        await drain(app)
+    assert (sleeper.notes, sleeper.openings) == ([], 0)
+    assert journal.notes == ["a in work", "a out"]
+    async with app:
+        await work.enqueue()
+        await drain(app)
+    assert sleeper.openings == 1
+    assert sleeper.notes == ["sleeper in work", "sleeper out"]
+
+
+async def test_an_extension_that_fails_to_say_whether_it_is_active_is_left_out() -> None:
+    class Broken(Journal):
+        def active(self) -> bool:
+            raise ValueError("what?")
+
+    broken = Broken()
+    async with made(broken) as app:
+
+        @app.task
+        async def work() -> int:
+            return 1
+
+        handle = await work.enqueue()
+        await drain(app)
+        assert await handle.result() == 1
+    assert broken.notes == []
+    assert app.metrics.counter("offpath_swallowed_errors_total", phase="extension").value > 0
+
+
 @pytest.mark.parametrize("at", ["enter", "leave", "ended", "moved", "opened"])
 @pytest.mark.parametrize("sync", [False, True])
 async def test_a_fault_of_an_extension_is_counted_and_logged_once_and_costs_no_job(

@@ -23,6 +23,7 @@ from offpath.jobs.worker.upkeep import Upkeep, UpkeepPass
 from offpath.jobs.worker.worker import Worker
 from offpath.model.effects import Effects
 from offpath.model.event import EventKind, JobEvent
+from offpath.model.headers import TraceRelation
 from offpath.model.job import JobRecord, JobState, NewJob, UniqueClaim
 from offpath.model.options import RunOptions, encode_run
 from offpath.model.retry import BackoffFunction, RetryPolicy
@@ -65,6 +66,7 @@ class FakeTask:
     on_event: OnEvent | None = None
     log_context: LogContext | None = None
     around: Sequence[Around] = ()
+    trace: TraceRelation | None = None
     strict: bool = True
     batch: BatchSpec | None = None
     group_values: GroupValues
