@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from offpath.cli.main import cli
-from offpath.config import FIELDS, PREFIX
+from offpath.config import FIELDS, PREFIX, Settings
 from tests.architecture.sources import ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
@@ -21,20 +21,27 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 MANIFESTS: list[dict[str, Any]] = list(
     yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text("utf-8"))
 )
+SCALING: list[dict[str, Any]] = list(
+    yaml.safe_load_all((ROOT / "deploy" / "keda.yaml").read_text("utf-8"))
+)
+DASHBOARD: list[dict[str, Any]] = list(
+    yaml.safe_load_all((ROOT / "deploy" / "dashboard.yaml").read_text("utf-8"))
+)
 DEPLOYMENT = next(one for one in MANIFESTS if one["kind"] == "Deployment")
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
 PROBE = ["offpath", "health", "--url", "http://127.0.0.1:8080"]
 
 
-def unit() -> configparser.ConfigParser:
+def unit(name: str = "offpath-worker") -> configparser.ConfigParser:
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
-    parser.read_string((ROOT / "deploy" / "offpath-worker.service").read_text("utf-8"))
+    parser.read_string((ROOT / "deploy" / f"{name}.service").read_text("utf-8"))
     return parser
 
 
 UNIT = unit()["Service"]
+BOARD_UNIT = unit("offpath-dashboard")["Service"]
 
 
 def in_dockerfile(word: str) -> list[list[str]]:
@@ -51,6 +58,9 @@ def commands() -> Iterator[tuple[str, list[str]]]:
                 yield f"compose {name}", words
     for container in (*POD["initContainers"], *POD["containers"]):
         yield f"kubernetes {container['name']}", container["command"]
+    (board,) = DASHBOARD[0]["spec"]["template"]["spec"]["containers"]
+    yield "kubernetes dashboard", board["command"]
+    yield "unit dashboard", ["offpath", *shlex.split(BOARD_UNIT["ExecStart"])[1:]]
     yield from (("Dockerfile", words) for words in in_dockerfile("CMD"))
     for key in ("ExecStartPre", "ExecStart"):
         words = shlex.split(UNIT[key])
@@ -217,3 +227,55 @@ def test_the_unit_is_told_ready_and_watched_by_progress() -> None:
     assert UNIT["KillMode"] == "mixed"
     assert "--processes" not in UNIT["ExecStart"]
     assert UNIT["ExecStartPre"].endswith("offpath migrate")
+
+
+def test_a_dashboard_that_others_reach_has_a_token_and_a_policy() -> None:
+    deployment, policy = DASHBOARD
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"] == labels
+    assert deployment["spec"]["selector"]["matchLabels"] == labels
+    pod = deployment["spec"]["template"]["spec"]
+    (board,) = pod["containers"]
+    params = parsed(board["command"]).params
+    (port,), (mount,) = board["ports"], board["volumeMounts"]
+    assert (params["host"], params["port"]) == ("0.0.0.0", port["containerPort"])
+    assert params["token_file"].is_relative_to(mount["mountPath"])
+    (secret,) = [one["secret"] for one in pod["volumes"] if one["name"] == mount["name"]]
+    assert oct(secret["defaultMode"]) == "0o440"
+    assert policy["spec"]["ingress"][0]["ports"] == [{"port": port["containerPort"]}]
+
+
+def test_the_unit_of_the_dashboard_listens_here_alone_and_gets_its_token_from_systemd() -> None:
+    params = parsed(["offpath", *shlex.split(BOARD_UNIT["ExecStart"])[1:]]).params
+    assert params["host"] == "127.0.0.1"
+    name, _, path = BOARD_UNIT["LoadCredential"].partition(":")
+    assert path.startswith("/etc/")
+    assert str(params["token_file"]) == f"${{CREDENTIALS_DIRECTORY}}/{name}"
+
+
+# -- scaling ---------------------------------------------------------------------------------------
+
+_TRIGGER = {"query", "targetQueryValue", "activationTargetQueryValue"}
+"""Of the fields that the documentation of this trigger names, those that are set here; the
+connection comes from the authentication."""
+
+
+def test_workers_are_scaled_by_what_is_due_and_runs() -> None:
+    credentials, scaled = SCALING
+    (trigger,) = scaled["spec"]["triggers"]
+    assert trigger["type"] == "postgresql"
+    assert set(trigger["metadata"]) == _TRIGGER
+    assert all(isinstance(value, str) for value in trigger["metadata"].values())
+    assert trigger["metadata"]["query"].startswith("select offpath.demand(")
+    assert trigger["metadata"]["activationTargetQueryValue"] == "0"
+    assert int(trigger["metadata"]["targetQueryValue"]) == Settings().concurrency
+    assert "--concurrency" not in POD["containers"][0]["command"]
+    assert trigger["authenticationRef"]["name"] == credentials["metadata"]["name"]
+    (connection,) = credentials["spec"]["secretTargetRef"]
+    assert connection["parameter"] == "connection"
+
+
+def test_workers_that_drain_are_not_scaled_away() -> None:
+    spec = SCALING[1]["spec"]
+    assert spec["scaleTargetRef"]["name"] == DEPLOYMENT["metadata"]["name"]
+    assert spec["cooldownPeriod"] > POD["terminationGracePeriodSeconds"]

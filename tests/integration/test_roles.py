@@ -20,7 +20,7 @@ from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import JobRedrive
 from tests.integration.polling import eventually
 
-KINDS = ("owner", "worker", "enqueuer", "reader", "operator")
+KINDS = ("owner", "worker", "enqueuer", "reader", "operator", "scaler")
 As = Callable[[str], str]
 
 
@@ -142,6 +142,14 @@ def test_who_enqueues_may_be_held_to_some_tasks(as_role: As, logins: dict[str, s
     run(as_role("operator"), "select offpath.enqueue('wipe')")
 
 
+def test_a_scaler_learns_how_much_there_is_to_do(as_role: As) -> None:
+    run(as_role("enqueuer"), "select offpath.enqueue('add', queue => 'mail')")
+    run(as_role("enqueuer"), "select offpath.enqueue('add')")
+    assert run(as_role("scaler"), "select offpath.demand(array['mail'])") == [(1,)]
+    assert run(as_role("scaler"), "select offpath.demand('{mail,default}')") == [(2,)]
+    assert run(as_role("scaler"), "select offpath.lag('none')") == [(0,)]
+
+
 def test_a_reader_sees_how_it_goes(as_role: As) -> None:
     run(as_role("enqueuer"), """select offpath.enqueue('add', '{"password": "secret"}')""")
     assert run(as_role("reader"), "select task, state from offpath.v_job") == [("add", "ready")]
@@ -216,7 +224,8 @@ def test_each_table_is_granted_as_the_page_says(as_role: As) -> None:
     assert tables == ledger | _OPERATED | _PRUNED | _WORKERS | _READ_ONLY
     assert rights["owner"] == dict.fromkeys(tables, every)
     assert rights["worker"] == dict.fromkeys(tables, every) | dict.fromkeys(_READ_ONLY, every[:1])
-    assert rights["enqueuer"] == rights["reader"] == {name: [] for name in tables}
+    nothing: dict[str, list[str]] = {name: [] for name in tables}
+    assert rights["enqueuer"] == rights["reader"] == rights["scaler"] == nothing
     assert rights["operator"] == (
         dict.fromkeys(tables, every[:1])
         | dict.fromkeys(_OPERATED, every)
@@ -255,6 +264,10 @@ _SHADOW: LiteralString = (
         *(
             ("reader", one)
             for one in (_READ_INPUT, _ADD, _CHANGE, _POST, _SECRETS, _MAKE, _FORGET, _DOOR)
+        ),
+        *(
+            ("scaler", one)
+            for one in (_READ_INPUT, _READ_FINE, _ADD, _CHANGE, _POST, _SECRETS, _MAKE, _DOOR)
         ),
         *(("operator", one) for one in (_ADD, _POST, _MAKE, _UNTRIGGER, _EMPTY, _FORGET, _ALLOW)),
         ("operator", _DECLARE),

@@ -38,7 +38,7 @@ def migrate(url: str | None, *, check: bool, as_sql: bool, roles: bool) -> Value
     \b
     offpath migrate --check          # in a deploy: exit 1 when steps are pending
     offpath migrate --sql | psql …   # by hand, by another role
-    offpath migrate --roles          # owner, worker, enqueuer, reader and operator of Postgres
+    offpath migrate --roles          # owner, worker, enqueuer, reader, operator, scaler
     offpath migrate --roles --sql    # print that
     """
     settings = store_settings(url)

@@ -6,7 +6,7 @@ declare
     kind text;
     it text;
 begin
-    foreach kind in array array['owner', 'worker', 'enqueuer', 'reader', 'operator'] loop
+    foreach kind in array array['owner', 'worker', 'enqueuer', 'reader', 'operator', 'scaler'] loop
         continue when exists (select from pg_roles r where r.rolname = home || '_' || kind);
         begin
             execute format('create role %I nologin', home || '_' || kind);
@@ -110,18 +110,19 @@ declare
     enqueuer constant text := quote_ident(home || '_enqueuer');
     reader constant text := quote_ident(home || '_reader');
     operator constant text := quote_ident(home || '_operator');
+    scaler constant text := quote_ident(home || '_scaler');
     owner constant text := quote_ident(home || '_owner');
     schema constant text := quote_ident(home);
     it text;
 begin
     for it in
         -- nobody has more than is granted here, also where an earlier release granted it
-        select format('revoke all on %s in schema %s from %s, %s, %s, %s',
-            what, schema, worker, enqueuer, reader, operator)
+        select format('revoke all on %s in schema %s from %s, %s, %s, %s, %s',
+            what, schema, worker, enqueuer, reader, operator, scaler)
         from unnest(array['all tables', 'all sequences', 'all functions']) as what
         union all
-        select format('grant usage on schema %s to %s, %s, %s, %s',
-            schema, worker, enqueuer, reader, operator)
+        select format('grant usage on schema %s to %s, %s, %s, %s, %s',
+            schema, worker, enqueuer, reader, operator, scaler)
         union all
         select format('grant select, insert, update, delete on all tables in schema %s to %s',
             schema, worker)
@@ -151,6 +152,11 @@ begin
         from pg_proc p
         join pg_namespace n on n.oid = p.pronamespace
         where n.nspname = home and p.proname = 'enqueue'
+        union all
+        select format('grant execute on function %s to %s', p.oid::regprocedure, scaler)
+        from pg_proc p
+        join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname = home and p.proname in ('demand', 'lag')
         union all
         select format('grant select on %s to %s', c.oid::regclass, reader)
         from pg_class c
