@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpath.model.effects import Effects
-    from offpath.model.job import Enqueued
+    from offpath.model.job import Enqueued, JobRecord
     from offpath.model.route import Decisions
     from offpath.store.events import Decide
     from offpath.store.programs.dialect import Queries
@@ -35,6 +37,18 @@ class WithinDoors:
         answers = run_within_blocking(connection, steps, dialect=self._kind)
         self._wrote_within(connection, effects)
         return answers
+
+    async def get_within(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401 - as above
+        """The jobs of these ids that the caller's transaction sees."""
+        from offpath.store.within import run_within
+
+        return await run_within(connection, self._get_steps(ids), dialect=self._kind)
+
+    def get_within_blocking(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401 - as above
+        """Read as :meth:`get_within` does, for a blocking connection."""
+        from offpath.store.within import run_within_blocking
+
+        return run_within_blocking(connection, self._get_steps(ids), dialect=self._kind)
 
     async def route_within(
         self,
@@ -70,6 +84,10 @@ class WithinDoors:
 
     def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
         """The steps of a commit, of which nothing stays where they raise."""
+        raise NotImplementedError
+
+    def _get_steps(self, ids: Sequence[str]) -> Queries[list[JobRecord]]:
+        """The reading of jobs."""
         raise NotImplementedError
 
     def _route_steps(

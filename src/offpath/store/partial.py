@@ -291,6 +291,8 @@ class PartialStore:
 
     commit_within = refused(Profile.WITHIN, Store.commit_within)
     commit_within_blocking = refused_at_once(Profile.WITHIN, Store.commit_within_blocking)
+    get_within = refused(Profile.WITHIN, Store.get_within)
+    get_within_blocking = refused_at_once(Profile.WITHIN, Store.get_within_blocking)
     route_within = refused(Profile.WITHIN, Store.route_within)
     route_within_blocking = refused_at_once(Profile.WITHIN, Store.route_within_blocking)
 

@@ -231,6 +231,16 @@ class Store(
         """
         ...
 
+    async def get_within(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401
+        """The jobs of these ids that exist, as the caller's transaction sees them: those that it
+        has enqueued itself too. Raises as :meth:`commit_within` does; writes nothing.
+        """
+        ...
+
+    def get_within_blocking(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401
+        """Read as :meth:`get_within` does, for a blocking connection, without an event loop."""
+        ...
+
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects, in one commit if all can be stored.
 

@@ -177,6 +177,8 @@ class ObservedStore:
 
     commit = _timed(Store.commit).call(effects.wrote)
     commit_within = _timed(Store.commit_within).call(effects.wrote_within)
+    get_within = _timed(Store.get_within).quiet
+    get_within_blocking = _from_any_thread(Store.get_within_blocking, effects.read_within)
     commit_within_blocking = _from_any_thread(Store.commit_within_blocking, effects.wrote_within)
     _settle = _timed(Store.settle).quiet
 

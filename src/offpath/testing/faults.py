@@ -178,5 +178,7 @@ class FlakyStore(_Shape):
         return struck[0] if struck else None
 
 
-_BLOCKING = frozenset({"commit_within_blocking", "route_within_blocking", "vouch"})
+_BLOCKING = frozenset(
+    {"commit_within_blocking", "get_within_blocking", "route_within_blocking", "vouch"}
+)
 _OWN = frozenset({"calls", "fail", "hang", "heal", "lose_answer"})

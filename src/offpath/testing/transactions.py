@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import weakref
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from offpath.errors import InvalidArgument
-from offpath.store.memory import MemoryStore
+from offpath.store.memory import MemoryStore, reads
+from offpath.store.memory import effects as doors
 from offpath.store.memory.effects import PlannedEffects
 from offpath.store.refusals import refuse_contributions
 from offpath.store.within import require_joinable
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from offpath.model.effects import Effects
-    from offpath.model.job import Enqueued
+    from offpath.model.job import Enqueued, JobRecord
     from offpath.runtime.clock import Clock
 
 Within = Literal["commit", "at_once", "refuse"]
@@ -59,14 +61,40 @@ class TransactionalMemory(MemoryStore):
             return super().commit_within_blocking(connection, effects)
         return self._joined(connection, effects, blocking=True)
 
+    async def get_within(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401
+        """The jobs of these ids, those that the caller's transaction holds back too."""
+        if self._within == "refuse":
+            return await super().get_within(connection, ids)
+        return self._seen(connection, ids, blocking=False)
+
+    def get_within_blocking(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401
+        """Read as :meth:`get_within` does."""
+        if self._within == "refuse":
+            return super().get_within_blocking(connection, ids)
+        return self._seen(connection, ids, blocking=True)
+
+    def _seen(self, connection: Any, ids: Sequence[str], *, blocking: bool) -> list[JobRecord]:  # noqa: ANN401
+        """What is there once the transaction is committed, of a copy in which it is."""
+        if self._within == "at_once":
+            return reads.get(self._tables, ids)
+        require_joinable(connection, blocking=blocking)
+        held = self._held_by(caller_of(connection))
+        tables = copy.deepcopy(self._tables) if held else self._tables
+        for one in held:
+            doors.commit(tables, self._clock.now(), one.effects)
+        return reads.get(tables, ids)
+
+    def _held_by(self, caller: object) -> list[_HeldEffects]:
+        return [one for ref in self._held if (one := ref()) and one.caller == caller]
+
     def _joined(self, connection: Any, effects: Effects, *, blocking: bool) -> list[Enqueued]:  # noqa: ANN401
         if self._within == "at_once":
             return self._write(effects)
         require_joinable(connection, blocking=blocking)
         refuse_contributions(effects)
         caller = caller_of(connection)
-        before = [one for ref in self._held if (one := ref()) and one.caller == caller]
-        answers = self._planned([*(one.effects for one in before), effects])
+        before = [one.effects for one in self._held_by(caller)]
+        answers = self._planned([*before, effects])
         held = _HeldEffects(caller, effects, self._write)
         if not after_commit(connection, held.commit):
             return self._write(effects)

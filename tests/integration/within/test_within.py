@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import offpath
-from offpath.errors import IdConflict, UniqueConflict, WrongConnection
+from offpath.errors import IdConflict, JobNotFound, UniqueConflict, WrongConnection
+from offpath.runtime.ids import new_id
 from tests.integration.within.callers import CALLERS, INSERT, Caller, file_of
 
+MISSING = new_id()
 AppMaker = Callable[[str], offpath.App]
 UrlOf = Callable[[str], str]
 
@@ -244,3 +246,50 @@ async def test_a_transaction_that_only_reads_is_refused_with_the_remedy(
             await enqueue(app, caller, connection, 1)
         end.commit = False
     assert await app.jobs.count() == 0
+
+
+@every_caller
+async def test_a_job_that_was_enqueued_is_read_in_the_same_transaction(
+    caller: Caller, url_of: UrlOf, make_app: AppMaker
+) -> None:
+    url = url_of(caller.dialect)
+    app = make_app(url)
+    await app.open()
+    before = await app.tasks["double"].enqueue(1)
+    async with caller.open(url, False) as (connection, end):
+        (new,) = await enqueue(app, caller, connection, 2)
+        for job in (new, before.id):
+            if caller.blocking:
+                found = app.blocking.bound(connection).get(job)
+                assert await app.bound(connection).get(job) == found
+            else:
+                found = await app.bound(connection).get(job)
+            assert (found.id, found.task, found.state) == (job, "double", offpath.JobState.QUEUED)
+        with pytest.raises(JobNotFound, match=MISSING):
+            await app.bound(connection).get(MISSING)
+        with pytest.raises(JobNotFound, match="any more"):
+            await app.jobs.get(new)
+        end.commit = False
+    assert rows_of(url) == 0
+
+
+async def test_what_is_read_leaves_the_callers_names_as_they_were(
+    url_of: UrlOf, make_app: AppMaker
+) -> None:
+    import psycopg
+
+    url = url_of("postgres")
+    app = make_app(url)
+    with psycopg.connect(url) as connection:
+        connection.execute("set search_path = public, pg_catalog")
+        with pytest.raises(JobNotFound):
+            app.blocking.bound(connection).get(MISSING)
+        assert connection.execute("show search_path").fetchone() == ("public, pg_catalog",)
+
+
+async def test_a_file_that_is_not_the_stores_is_not_read(url_of: UrlOf, make_app: AppMaker) -> None:
+    app = make_app(url_of("sqlite"))
+    await app.open()
+    with sqlite3.connect(":memory:") as other, pytest.raises(WrongConnection):
+        app.blocking.bound(other).get(MISSING)
+    other.close()

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import StaticPool
 
 from offpath import App, InvalidArgument, Unique
-from offpath.errors import CapabilityMissing, IdConflict, WrongConnection
+from offpath.errors import CapabilityMissing, IdConflict, JobNotFound, WrongConnection
 from offpath.testing import drain, swap_to_memory
 
 
@@ -235,3 +235,30 @@ def test_django() -> None:
         [sys.executable, "-c", DJANGO], check=False, capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "done\n", done.stderr
+
+
+@pytest.mark.parametrize("within", ["commit", "at_once"])
+async def test_what_the_transaction_holds_back_is_read_in_it(
+    app: App, work: Any, session: Session, within: Any
+) -> None:
+    async with swap_to_memory(app, within=within):
+        before = await work.enqueue(1)
+        handle = await work.options(within=session).enqueue(2)
+        assert (await app.bound(session).get(handle.id)).task == "work"
+        assert app.blocking.bound(session).get(before.id).task == "work"
+        assert await app.jobs.count() == (1 if within == "commit" else 2), "nothing was written"
+        session.rollback()
+        if within == "commit":
+            with pytest.raises(JobNotFound):
+                await app.bound(session).get(handle.id)
+
+
+async def test_a_memory_that_refuses_transactions_reads_none(
+    app: App, work: Any, session: Session
+) -> None:
+    async with swap_to_memory(app, within="refuse"):
+        handle = await work.enqueue(1)
+        with pytest.raises(CapabilityMissing):
+            await app.bound(session).get(handle.id)
+        with pytest.raises(CapabilityMissing):
+            app.blocking.bound(session).get(handle.id)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from offpath.contrib.schema_steps import PACKAGES
+from offpath.store.programs.dialect import one_at_a_time
 from offpath.store.programs.reads import get
 from offpath.store.within import run_within_blocking
 
 if TYPE_CHECKING:
     from offpath.model.job import JobRecord
     from offpath.store.programs.dialect import Dialect as Written
-    from offpath.store.programs.dialect import Queries, Steps
     from offpath.store.within import Dialect
-
-T = TypeVar("T")
 
 
 def read_job(connection: Any, dialect: Dialect, job: str) -> JobRecord | None:  # noqa: ANN401 - Django's
     """The record of a job; None when there is none that this transaction sees."""
     steps = get(_written(dialect), [job])
-    found = run_within_blocking(connection, _one_at_a_time(steps), dialect=dialect)
+    found = run_within_blocking(connection, one_at_a_time(steps), dialect=dialect)
     return next(iter(found), None)
 
 
@@ -34,17 +32,3 @@ def _written(dialect: Dialect) -> Written:
     from offpath.store.sql import catalogue
 
     return PostgresDialect(catalogue(PACKAGES[dialect]), datetime.now(UTC))
-
-
-def _one_at_a_time(steps: Steps[T]) -> Queries[T]:
-    try:
-        send = next(steps)
-        while True:
-            rows = []
-            for query in send.queries:
-                answer = yield query
-                rows.append(list(answer))
-            send = steps.send(rows)
-    except StopIteration as done:
-        value: T = done.value
-        return value

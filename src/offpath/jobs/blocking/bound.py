@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from offpath.jobs.blocking.views import BlockingHandle
     from offpath.jobs.values.gates import Gate
     from offpath.jobs.values.job import Job
+    from offpath.model.job import JobRecord
 
 S = TypeVar("S")
 G = TypeVar("G")
@@ -28,6 +29,10 @@ class BlockingWrites(Protocol):
     @property
     def append(self) -> Any:  # noqa: ANN401 - as above
         """Writing of log events."""
+
+    def record_within(self, connection: object, job_id: str, /) -> JobRecord:
+        """One job as a transaction sees it."""
+        ...
 
 
 class BlockingBound:
@@ -55,6 +60,13 @@ class BlockingBound:
         handles: BlockingHandle[Any, Any] | list[BlockingHandle[Any, Any]]
         handles = self._client.enqueue(jobs, within=self.connection)
         return handles
+
+    def get(self, job_id: str, /) -> JobRecord:
+        """One job as this transaction sees it, also if it was enqueued here. Raises
+        ``JobNotFound``.
+        """
+        record: JobRecord = self._client.record_within(self.connection, job_id)
+        return record
 
     def publish(
         self,

@@ -19,6 +19,7 @@ from offpath.jobs.blocking.views import (
 )
 from offpath.jobs.client.client import as_jobs, each_job, effects_of
 from offpath.jobs.client.core import core_of
+from offpath.jobs.client.selection import ids_of, the_record
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.worker_verbs import WorkingVerbs
 from offpath.jobs.values.gates import Gate
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from offpath.jobs.schedules.schedules import Schedules
     from offpath.jobs.values.handle import Handle
     from offpath.model.effects import Effects
-    from offpath.model.job import Enqueued
+    from offpath.model.job import Enqueued, JobRecord
     from offpath.model.options import Options
     from offpath.store.protocol import Migration, Store
 
@@ -257,6 +258,11 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
         """See the client's; without a need for it no event loop is needed."""
         if any(unsent(job).doubtful for job in each_job(jobs)):
             self.run(lambda: core_of(self._app).client.set_apart(jobs))
+
+    def record_within(self, connection: object, job_id: str, /) -> JobRecord:
+        """See :meth:`BlockingBound.get`."""
+        (job_id,) = ids_of((job_id,))
+        return the_record(self._app.store().get_within_blocking(connection, (job_id,)), job_id)
 
     def commit(self, effects: Effects, within: object = None) -> Sequence[Enqueued]:
         """Write effects in one commit, in the caller's transaction if ``within`` is given."""

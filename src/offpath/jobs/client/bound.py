@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from offpath.jobs.client.client import as_jobs
+from offpath.jobs.client.selection import ids_of, the_record
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.job import Job
 from offpath.model.effects import Effects
@@ -13,6 +14,7 @@ from offpath.model.effects import Effects
 if TYPE_CHECKING:
     from offpath.jobs.client.core import AppCore
     from offpath.jobs.values.handle import Handle
+    from offpath.model.job import JobRecord
 
 S = TypeVar("S")
 G = TypeVar("G")
@@ -46,6 +48,14 @@ class Bound:
         """Enqueue one job or several; see :meth:`offpath.App.enqueue`."""
         handles = await self._core.send(as_jobs(jobs), self.connection)
         return handles[0] if isinstance(jobs, Job | Gate) else handles
+
+    async def get(self, job_id: str, /) -> JobRecord:
+        """One job as this transaction sees it, also if it was enqueued here. Raises
+        ``JobNotFound``.
+        """
+        (job_id,) = ids_of((job_id,))
+        found = await (await self._core.opened()).get_within(self.connection, (job_id,))
+        return the_record(found, job_id)
 
     async def publish(
         self,

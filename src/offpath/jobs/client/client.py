@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from offpath.errors import InvalidArgument, JobNotFound
+from offpath.errors import InvalidArgument
 from offpath.jobs.client.groups import cancel_group
+from offpath.jobs.client.selection import the_record
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.handle import Handle
 from offpath.jobs.values.job import Job
@@ -111,9 +112,7 @@ class Client:
     async def record(self, job_id: str) -> JobRecord:
         """The record of a job as it is now. Raises ``JobNotFound``."""
         found = await (await self._opened()).store.get((job_id,))
-        if not found:
-            raise JobNotFound(f"there is no job {job_id} (any more)")
-        return found[0]
+        return the_record(found, job_id)
 
     async def cancel_job(self, job_id: str) -> bool:
         """Ask for a job's cancellation; whether there was something to cancel."""

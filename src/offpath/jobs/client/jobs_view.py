@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from msgspec.structs import replace
 
-from offpath.errors import InvalidArgument, JobNotFound
-from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position
+from offpath.errors import InvalidArgument
+from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position, the_record
 from offpath.model.changes import ChangedJob
 from offpath.model.checks import seconds
 from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
@@ -35,9 +35,7 @@ class JobsView:
         """One job, with the history of its failures. Raises ``JobNotFound``."""
         (job_id,) = ids_of((job_id,))
         found = await (await self._opened()).store.get((job_id,))
-        if not found:
-            raise JobNotFound(f"there is no job {job_id} (any more)")
-        return found[0]
+        return the_record(found, job_id)
 
     async def find(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from offpath.errors import InvalidArgument
+from offpath.errors import InvalidArgument, JobNotFound
 from offpath.model import checks
-from offpath.model.job import DeadReason, JobFilter, JobState
+from offpath.model.job import DeadReason, JobFilter, JobRecord, JobState
 from offpath.runtime.ids import parse_id
 
 if TYPE_CHECKING:
@@ -72,6 +72,13 @@ def position(after: str | None) -> str | None:
         return None if after is None else parse_id(after, "after")
     except InvalidArgument as error:
         raise InvalidArgument(f"{error}: give the `next` of the page before") from None
+
+
+def the_record(found: Sequence[JobRecord], job_id: str) -> JobRecord:
+    """The job of an id. Raises ``JobNotFound`` where there is none."""
+    if not found:
+        raise JobNotFound(f"there is no job {job_id} (any more)")
+    return found[0]
 
 
 def ids_of(ids: Iterable[str]) -> tuple[str, ...]:

@@ -135,6 +135,14 @@ class MemoryStore(
         """Memory has no transactions to join."""
         no_transactions()
 
+    async def get_within(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401, ARG002
+        """Memory has no transactions to join."""
+        no_transactions()
+
+    def get_within_blocking(self, connection: Any, ids: Sequence[str]) -> list[JobRecord]:  # noqa: ANN401, ARG002
+        """Memory has no transactions to join."""
+        no_transactions()
+
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""
         batch = settle.settle(self._tables, self._clock.now(), settlements)

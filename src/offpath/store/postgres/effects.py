@@ -79,6 +79,20 @@ def commit_within_steps(
         raise
 
 
+def with_own_path(steps: Queries[T], *, sql: Catalogue) -> Queries[T]:
+    """Steps that only read, in a caller's transaction, with the names that are ours."""
+    ((path, _),) = yield sql["borrow_path"]()
+    back = sql["return_path"](path=path)
+    try:
+        answer = yield from steps
+    except Exception:
+        with suppress(Exception):  # as above
+            yield back
+        raise
+    yield back
+    return answer
+
+
 def _plain(steps: Queries[T], back: Query, _: Catalogue) -> Queries[T]:
     """One statement, of which nothing stays when it fails."""
     answers = yield from steps

@@ -14,6 +14,7 @@ import msgspec
 from offpath.model.effects import Effects
 from offpath.model.job import (
     Enqueued,
+    JobRecord,
     LeasedJob,
     NewJob,
 )
@@ -34,8 +35,8 @@ from offpath.store.postgres.address import APPLICATION, parse_address
 from offpath.store.postgres.announcements import Announcer
 from offpath.store.postgres.contention import MOMENT, Care, settle_free_steps
 from offpath.store.postgres.diagnosis import diagnose
-from offpath.store.postgres.dialect import PostgresRunner
-from offpath.store.postgres.effects import commit_steps, commit_within_steps
+from offpath.store.postgres.dialect import PostgresDialect, PostgresRunner
+from offpath.store.postgres.effects import commit_steps, commit_within_steps, with_own_path
 from offpath.store.postgres.enqueue import each_answer, enqueue_each
 from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.flow import AdmissionTurns, FlowTables
@@ -67,8 +68,16 @@ from offpath.store.postgres.settle import (
 )
 from offpath.store.postgres.steps import to_json
 from offpath.store.postgres.workflows import WorkflowTables
-from offpath.store.programs import jobs, rescue, workers
-from offpath.store.programs.dialect import WRITES, How, Queries, embed, one, transition
+from offpath.store.programs import jobs, reads, rescue, workers
+from offpath.store.programs.dialect import (
+    WRITES,
+    How,
+    Queries,
+    embed,
+    one,
+    one_at_a_time,
+    transition,
+)
 from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Finding, Migration
 from offpath.store.schema import listing, require_current
@@ -254,6 +263,10 @@ class PostgresStore(
 
     def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
         return commit_within_steps(effects, self._now(), sql=self._sql)
+
+    def _get_steps(self, ids: Sequence[str]) -> Queries[list[JobRecord]]:
+        steps = one_at_a_time(reads.get(PostgresDialect(self._sql, None), ids))
+        return with_own_path(steps, sql=self._sql)
 
     def _wrote_within(self, connection: Any, effects: Effects) -> None:  # noqa: ANN401 - the caller's
         """Wake workers when the caller has committed, where its library tells of that.

@@ -312,6 +312,21 @@ def one(query: Query) -> Steps[Rows]:
     return (yield from ask(query, last=True))
 
 
+def one_at_a_time(steps: Steps[T]) -> Queries[T]:
+    """Run a program on a connection of the caller's, one statement after the other."""
+    try:
+        send = next(steps)
+        while True:
+            rows: list[Rows] = []
+            for query in send.queries:
+                answer = yield query
+                rows.append(list(answer))
+            send = steps.send(rows)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
 def embed(steps: Queries[T]) -> Steps[T]:
     """Run one-at-a-time steps as a part of a transaction of our own."""
     try:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from offpath.model.effects import Effects
 from offpath.model.job import (
     Enqueued,
+    JobRecord,
     JobState,
     LeasedJob,
     NewJob,
@@ -29,8 +30,8 @@ from offpath.runtime.threads import in_own_thread
 from offpath.store.capabilities import Capabilities, Durability
 from offpath.store.doors import WithinDoors
 from offpath.store.hints import Hint, Hints
-from offpath.store.programs import jobs, rescue, waits, workers
-from offpath.store.programs.dialect import READS, WRITES, How, Queries, transition
+from offpath.store.programs import jobs, reads, rescue, waits, workers
+from offpath.store.programs.dialect import READS, WRITES, How, Queries, one_at_a_time, transition
 from offpath.store.programs.store import SqlStore
 from offpath.store.programs.waits import nothing_is_up
 from offpath.store.protocol import Finding, Migration, Pruned
@@ -208,6 +209,9 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
     def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
         return on_file(self.path, whole(enqueue_steps(effects, self._clock.now())))
+
+    def _get_steps(self, ids: Sequence[str]) -> Queries[list[JobRecord]]:
+        return on_file(self.path, one_at_a_time(reads.get(SqliteDialect(0), ids)))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""

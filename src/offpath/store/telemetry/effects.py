@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from offpath.model.effects import Effects
-from offpath.model.job import Enqueued
+from offpath.model.job import Enqueued, JobRecord
 from offpath.store.telemetry import message_moves, moves
 from offpath.store.telemetry.meter import COMMITTED, Telemetry
 
@@ -26,6 +26,16 @@ def wrote(telemetry: Telemetry, answers: Sequence[Enqueued], effects: Effects) -
         telemetry.meter.messages.appended(effects.log)
     if effects.operations:
         telemetry.meter.operated(COMMITTED, len(effects.operations))
+
+
+def read_within(
+    telemetry: Telemetry,
+    answers: Sequence[JobRecord],
+    connection: Any,  # noqa: ANN401 - the caller's, of whichever library
+    ids: Sequence[str],
+) -> None:
+    """There is nothing to tell of a reading; it is timed."""
+    del telemetry, answers, connection, ids
 
 
 def wrote_within(
