@@ -184,6 +184,8 @@ class PostgresCluster:
     port: int
     account: str | None
     """The system account it runs as: Postgres refuses to run as root."""
+    most_connections: int = 200
+    """Its ``max_connections``, from the next start on."""
 
     @classmethod
     def create(cls, binaries: Path | None = None) -> PostgresCluster:
@@ -209,7 +211,7 @@ class PostgresCluster:
             "port": str(self.port),
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": str(self.folder),
-            "max_connections": "200",
+            "max_connections": str(self.most_connections),
             # the folder is thrown away: nothing here outlives a power cut anyway, while a crash of
             # the server alone loses nothing without fsync
             "fsync": "off",

@@ -154,15 +154,15 @@ def no_slot(event: str) -> StoreRejected:
 
 _KEY_HELD: Final[Mapping[UniquePolicy, str]] = {
     UniquePolicy.ATTACH: (
-        "the unique key is key_held by job {id} ({state}) with another input: "
+        "the unique key is held by job {id} ({state}) with another input: "
         "use another key, or wait until that job has ended"
     ),
     UniquePolicy.REPLACE: (
-        "the unique key is key_held by job {id}, which is {state} and cannot be replaced: "
+        "the unique key is held by job {id}, which is {state} and cannot be replaced: "
         "wait until it has ended, or cancel it"
     ),
     UniquePolicy.REFUSE: (
-        "the unique key is key_held by job {id} ({state}): wait until it has ended, or cancel it"
+        "the unique key is held by job {id} ({state}): wait until it has ended, or cancel it"
     ),
 }
 

@@ -26,6 +26,16 @@ def describe(*args: Any, **kwargs: Any) -> dict[str, Any]:
     return {"args": list(args), "kwargs": kwargs}
 
 
+@task(unique="report")
+def report() -> str:
+    return "done"
+
+
+@task(unique=lambda day, **_: f"day-{day}")
+def daily(day: int, *, note: str = "") -> int:
+    return day
+
+
 @plain_decorator
 async def double_later(n: int) -> int:
     return 2 * n

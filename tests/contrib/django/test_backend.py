@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from offpath.contrib.django import app_of, names
+from offpath.errors import UniqueConflict
 from tests.contrib.django import site, tasks
 from tests.contrib.django.conftest import with_options, work
 
@@ -342,3 +344,40 @@ def test_a_task_may_enqueue_another(alias: str) -> None:
     result.refresh()
     inner = names.task_backends[alias].get_result(result.return_value)
     assert inner.return_value == 10
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_repeat_of_a_unique_task_is_the_one_that_is_there(
+    alias: str, told: list[Any], atomic: bool
+) -> None:
+    with transaction.atomic(using=alias) if atomic else nullcontext():
+        first = tasks.report.using(backend=alias).enqueue()
+        again = tasks.report.using(backend=alias).enqueue()
+        assert again.id == first.id
+        assert tasks.report.using(backend=alias).get_result(first.id).status.value == "READY"
+    one, same, other = (tasks.daily.using(backend=alias).enqueue(day) for day in (1, 1, 2))
+    assert one.id == same.id != other.id
+    with pytest.raises(UniqueConflict, match="with another input"):
+        tasks.daily.using(backend=alias).enqueue(1, note="b")
+    assert [name for name, *_ in told] == ["task_enqueued"] * 3
+    work(alias)
+    first.refresh()
+    assert first.return_value == "done"
+    assert tasks.report.using(backend=alias).enqueue().id != first.id, "it has ended"
+
+
+def test_a_unique_task_that_is_rolled_back_holds_no_key(alias: str) -> None:
+    with pytest.raises(LookupError), transaction.atomic(using=alias):
+        first = tasks.report.using(backend=alias).enqueue()
+        raise LookupError
+    assert tasks.report.using(backend=alias).enqueue().id != first.id
+
+
+def test_a_repeat_at_the_commit_gets_the_id_of_the_one_that_is_there(alias: str) -> None:
+    with with_options(alias, enqueue="on_commit"):
+        with transaction.atomic(using=alias):
+            first = tasks.report.using(backend=alias).enqueue()
+            again = tasks.report.using(backend=alias).enqueue()
+            assert again.id != first.id
+        assert again.id == first.id
+        app_of(alias).blocking.close()

@@ -39,6 +39,9 @@ async def test_every_order_has_its_receipt_whatever_was_restarted(
 ) -> None:
     write_files("django.md", tmp_path)
     url, port = own_postgres.url, free_port()
+    own_postgres.most_connections = 100  # as a server is installed
+    own_postgres.restart("fast")
+    assert run_sql(url, "show max_connections") == [("100",)]
     run = Processes(tmp_path, {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "settings"})
     try:
         run.run("manage.py", "makemigrations", "shop")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ from offpath.contrib.django.results import ready, result_of
 from offpath.contrib.django.table import table_of
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.model.limit_options import Limit
+from offpath.model.options import Unique
 from offpath.model.retry import RetryOptions
 from offpath.runtime.ids import parse_id
 
@@ -50,6 +51,10 @@ class OffpathTask(names.Task):  # type: ignore[misc] # Django ships no types
     """The number of jobs of a key that run at once in the fleet."""
     fair_key: str | None = None
     """The owner of the job, where queues are served in turn."""
+    unique: Callable[..., Unique | str | None] | Unique | str | None = None
+    """A key that one job of the task has at a time, or a function of the task's arguments that
+    gives one. A repeat is not written: its result is that of the job that is there.
+    """
 
 
 class OffpathBackend(names.BaseTaskBackend):  # type: ignore[misc] # Django ships no types
@@ -88,8 +93,9 @@ class OffpathBackend(names.BaseTaskBackend):  # type: ignore[misc] # Django ship
             queue=task.queue_name,
             run_at=_aware(task.run_after),
         )
+        made = result.id
         self._write(sending.job(*result.args, **result.kwargs), result)
-        return result
+        return result if result.id == made else self.get_result(result.id)
 
     def _write(self, job: Job[Any, Any], result: Any) -> None:  # noqa: ANN401 - a TaskResult
         write = partial(self._write_now, job, result)
@@ -102,9 +108,12 @@ class OffpathBackend(names.BaseTaskBackend):  # type: ignore[misc] # Django ship
         blocking = self._table.app().blocking
         if self._table.own_database and self._table.mode == "transaction":
             self._say_of_another_transaction()
-            blocking.enqueue(job, within=connections[self._table.database])
+            handle = blocking.enqueue(job, within=connections[self._table.database])
         else:
-            blocking.enqueue(job)
+            handle = blocking.enqueue(job)
+        if not handle.created:  # a job with its unique key is there already
+            object.__setattr__(result, "id", handle.id)
+            return
         object.__setattr__(result, "enqueued_at", timezone.now())
         names.signals.task_enqueued.send(type(self), task_result=result)
 

@@ -121,7 +121,7 @@ class TaskTable:
 
 def own_options(task: Any) -> dict[str, Any]:  # noqa: ANN401 - a Task of Django's
     """The options that our kind of task has beside Django's."""
-    names = ("retry", "timeout", "deadline", "tags", "retention", "limit", "fair_key")
+    names = ("retry", "timeout", "deadline", "tags", "retention", "limit", "fair_key", "unique")
     given = {name: getattr(task, name, None) for name in names}
     return {name: value for name, value in given.items() if value is not None}
 
