@@ -27,9 +27,16 @@ async def settle(store: Store, batch: list[Settlement]) -> list[Settled]:
 
 
 async def settle_unnamed(store: Store, batch: list[Settlement]) -> list[Settled]:
-    """Settle these; which of several conflicts an error names is left open."""
+    """Settle these; which of several conflicts an error names is left open.
+
+    So is the time of a job that its own effects rewrote: as it was put off, or as it is now.
+    """
     answers = await store.settle(batch)
-    timed = (replace(one, enqueued=tuple(last_times(one.enqueued))) for one in answers)
+    timed = [replace(one, enqueued=tuple(last_times(one.enqueued))) for one in answers]
+    timed = [
+        replace(one, run_at=None) if one.id in {each.job_id for each in one.enqueued} else one
+        for one in timed
+    ]
     return [
         replace(one, error=_A_CONFLICT) if isinstance(one.error, UniqueConflict) else one
         for one in timed
