@@ -3,58 +3,58 @@
 import importlib
 import typing
 
-from offpath import app as _application
-from offpath.app import App
-from offpath.errors import (
-    Abort,
-    CoolDown,
-    GroupFailed,
-    InvalidArgument,
-    JobCancelled,
-    JobDead,
-    JobEnded,
-    JobNotFound,
-    OffpathError,
-    SignalTimeout,
-    Snooze,
-    StoreUnavailable,
-    UniqueConflict,
-    UnknownTask,
-    WaitTimeout,
-)
-from offpath.jobs.blocking.client import BlockingClient
-from offpath.jobs.blocking.views import BlockingHandle
-from offpath.jobs.client.batch import Batch
-from offpath.jobs.client.group_events import Group
-from offpath.jobs.define.task import Task
-from offpath.jobs.handler.context import Context
-from offpath.jobs.retry import retry
-from offpath.jobs.values.classification import ABORT, RETRY, FailureInfo
-from offpath.jobs.values.gates import (
-    Gate,
-    all_settled,
-    all_succeeded,
-    any_succeeded,
-    at_least,
-    gate,
-)
-from offpath.jobs.values.handle import Handle
-from offpath.jobs.values.job import Job
-from offpath.jobs.values.plan import Plan
-from offpath.model.event import JobEvent
-from offpath.model.gate import When
-from offpath.model.group import GroupPolicy
-from offpath.model.job import JobRecord, JobState, Progress, UniquePolicy
-from offpath.model.limit_options import Limit, Rate
-from offpath.model.options import Options, Unique
-from offpath.model.redrive import Redrive
-from offpath.model.retry import Backoff, RetryOptions
-from offpath.runtime.codec import Codec, JsonCodec
+from offpath.runtime import added_loops as _added_loops
 
 if typing.TYPE_CHECKING:
+    from offpath.app import App
+    from offpath.errors import (
+        Abort,
+        CoolDown,
+        GroupFailed,
+        InvalidArgument,
+        JobCancelled,
+        JobDead,
+        JobEnded,
+        JobNotFound,
+        OffpathError,
+        SignalTimeout,
+        Snooze,
+        StoreUnavailable,
+        UniqueConflict,
+        UnknownTask,
+        WaitTimeout,
+    )
     from offpath.extensions import extend
+    from offpath.jobs.blocking.client import BlockingClient
+    from offpath.jobs.blocking.views import BlockingHandle
+    from offpath.jobs.client.batch import Batch
     from offpath.jobs.client.bound import Bound
+    from offpath.jobs.client.group_events import Group
+    from offpath.jobs.define.task import Task
+    from offpath.jobs.handler.context import Context
+    from offpath.jobs.retry import retry
+    from offpath.jobs.values.classification import ABORT, RETRY, FailureInfo
+    from offpath.jobs.values.gates import (
+        Gate,
+        all_settled,
+        all_succeeded,
+        any_succeeded,
+        at_least,
+        gate,
+    )
+    from offpath.jobs.values.handle import Handle
+    from offpath.jobs.values.job import Job
+    from offpath.jobs.values.plan import Plan
     from offpath.jobs.worker.app_worker import AppWorker as Worker
+    from offpath.model.event import JobEvent
+    from offpath.model.gate import When
+    from offpath.model.group import GroupPolicy
+    from offpath.model.job import JobRecord, JobState, Progress, UniquePolicy
+    from offpath.model.limit_options import Limit, Rate
+    from offpath.model.options import Options, Unique
+    from offpath.model.redrive import Redrive
+    from offpath.model.retry import Backoff, RetryOptions
+    from offpath.runtime.codec import Codec, JsonCodec
     from offpath.runtime.loop import LoopSpec
 
     __version__: str
@@ -118,14 +118,69 @@ __all__ = [
 ]
 
 
-def _action_loop(app: App) -> "LoopSpec":
+def _action_loop(app: "App") -> "LoopSpec":
     """The loop that carries actions of operators on; loaded with the first worker."""
     from offpath.operating.action_loop import ActionLoop
 
     return ActionLoop(app).spec()
 
 
-_application.ADDED_LOOPS.append(_action_loop)
+_added_loops.ADDED_LOOPS.append(_action_loop)
+
+_PLACES = {
+    "offpath.app": ("App",),
+    "offpath.errors": (
+        "Abort",
+        "CoolDown",
+        "GroupFailed",
+        "InvalidArgument",
+        "JobCancelled",
+        "JobDead",
+        "JobEnded",
+        "JobNotFound",
+        "OffpathError",
+        "SignalTimeout",
+        "Snooze",
+        "StoreUnavailable",
+        "UniqueConflict",
+        "UnknownTask",
+        "WaitTimeout",
+    ),
+    "offpath.extensions": ("extend",),
+    "offpath.jobs.blocking.client": ("BlockingClient",),
+    "offpath.jobs.blocking.views": ("BlockingHandle",),
+    "offpath.jobs.client.batch": ("Batch",),
+    "offpath.jobs.client.bound": ("Bound",),
+    "offpath.jobs.client.group_events": ("Group",),
+    "offpath.jobs.define.task": ("Task",),
+    "offpath.jobs.handler.context": ("Context",),
+    "offpath.jobs.retry": ("retry",),
+    "offpath.jobs.values.classification": ("ABORT", "FailureInfo", "RETRY"),
+    "offpath.jobs.values.gates": (
+        "Gate",
+        "all_settled",
+        "all_succeeded",
+        "any_succeeded",
+        "at_least",
+        "gate",
+    ),
+    "offpath.jobs.values.handle": ("Handle",),
+    "offpath.jobs.values.job": ("Job",),
+    "offpath.jobs.values.plan": ("Plan",),
+    "offpath.jobs.worker.app_worker": ("Worker",),
+    "offpath.model.event": ("JobEvent",),
+    "offpath.model.gate": ("When",),
+    "offpath.model.group": ("GroupPolicy",),
+    "offpath.model.job": ("JobRecord", "JobState", "Progress", "UniquePolicy"),
+    "offpath.model.limit_options": ("Limit", "Rate"),
+    "offpath.model.options": ("Options", "Unique"),
+    "offpath.model.redrive": ("Redrive",),
+    "offpath.model.retry": ("Backoff", "RetryOptions"),
+    "offpath.runtime.codec": ("Codec", "JsonCodec"),
+}
+"""The module of each public name. A name is loaded when it is first asked for: a process that only
+prints a help text, or enqueues, does not load a worker.
+"""
 
 _MODULES = (
     "batch_tasks",
@@ -143,25 +198,21 @@ _MODULES = (
 )
 """Public modules, each with names of its own."""
 
+_RENAMED = {"Worker": "AppWorker"}
+"""Public names that are others in their modules."""
+
 if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to type checkers
+    _PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
             from importlib.metadata import version
 
             return version("offpath")
-        if name == "Worker":  # most processes only enqueue
-            from offpath.jobs.worker.app_worker import AppWorker
-
-            return AppWorker
-        if name == "Bound":  # many processes have no transactions of their own
-            from offpath.jobs.client.bound import Bound
-
-            return Bound
-        if name == "extend":  # few processes have extensions
-            from offpath.extensions import extend
-
-            return extend
+        if name in _PLACE_OF:
+            module = importlib.import_module(_PLACE_OF[name])
+            globals()[name] = found = getattr(module, _RENAMED.get(name, name))
+            return found
         if name in _MODULES:
             return importlib.import_module(f"offpath.{name}")
         if not name.startswith("_") and (place := _place_of(name)) is not None:

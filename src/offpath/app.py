@@ -39,6 +39,7 @@ from offpath.jobs.schedules.verbs import ScheduleVerbs
 from offpath.model import checks
 from offpath.model.options import AppOptions, OptionLevel, Options, checked
 from offpath.model.redrive import Redrive, checked_redrive
+from offpath.runtime.added_loops import ADDED_LOOPS
 from offpath.runtime.baggage import header_rules
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
@@ -70,10 +71,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 G = TypeVar("G")
-
-
-ADDED_LOOPS: list[Callable[[App], LoopSpec]] = []
-"""Loops that each worker drives for what stands on an app; the package names them."""
 
 
 class App(

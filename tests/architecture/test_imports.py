@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import grimp
 import pytest
 
+import offpath
+
 from tests.architecture.sources import ROOT
 
 if TYPE_CHECKING:
@@ -24,8 +26,10 @@ HEAVY = {
 }  # fmt: skip
 """Drivers, terminal parts and other people's models: loaded when used, never on import."""
 
-MODULES_ON_IMPORT = 308
-"""A budget of modules, standard library included: it means the same on every machine."""
+APP = "import offpath; offpath.App"
+"""What every process of a service loads. The package itself loads a name when it is asked for."""
+MODULES_ON_IMPORT, MODULES_OF_APP = 16, 308
+"""Budgets of modules, standard library included: they mean the same on every machine."""
 
 
 def _loaded_by(statement: str) -> set[str]:
@@ -37,14 +41,14 @@ def _loaded_by(statement: str) -> set[str]:
 
 
 def test_importing_offpath_loads_nothing_heavy() -> None:
-    roots = {name.partition(".")[0] for name in _loaded_by("import offpath")}
+    roots = {name.partition(".")[0] for name in _loaded_by(APP)}
     assert "offpath" in roots
     assert roots & HEAVY == set()
 
 
 def test_routers_and_webhooks_are_loaded_when_they_are_used() -> None:
     late = {"offpath.events.router", "offpath.events.door", "offpath.events.webhook.signature"}
-    assert late & _loaded_by("import offpath") == set()
+    assert late & _loaded_by(APP) == set()
     used = "import offpath.events as e; e.Router; e.Incoming; e.Verifier"
     assert late <= _loaded_by(used)
 
@@ -79,9 +83,18 @@ def test_the_ledger_is_loaded_when_it_is_used() -> None:
     assert late <= _loaded_by("import offpath.economy, offpath.model.ledger.plain")
 
 
-def test_importing_offpath_stays_within_its_budget() -> None:
-    loaded = _loaded_by("import offpath") - _loaded_by("pass")
-    assert len(loaded) <= MODULES_ON_IMPORT, sorted(loaded)
+@pytest.mark.parametrize(
+    ("statement", "budget"), [("import offpath", MODULES_ON_IMPORT), (APP, MODULES_OF_APP)]
+)
+def test_importing_offpath_stays_within_its_budget(statement: str, budget: int) -> None:
+    loaded = _loaded_by(statement) - _loaded_by("pass")
+    assert len(loaded) <= budget, sorted(loaded)
+
+
+def test_each_public_name_is_where_the_package_looks_for_it() -> None:
+    for name in offpath.__all__:
+        assert getattr(offpath, name) is not None
+        assert name in vars(offpath) or name == "__version__"  # asked for once, then at hand
 
 
 def test_the_layers_hold() -> None:

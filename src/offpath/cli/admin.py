@@ -127,9 +127,10 @@ def doctor(url: str | None) -> Listing:
 @click.command()
 @store_command
 async def prune(app: App) -> Said:
-    r"""Remove ended jobs, messages, events of the log and actions that were kept long enough.
+    r"""Remove what was kept long enough: jobs, messages, events.
 
-    Workers do this by themselves.
+    Of jobs and messages those that ended; actions of operators go with them. Workers do this by
+    themselves.
 
     \b
     offpath prune
@@ -141,7 +142,12 @@ async def prune(app: App) -> Said:
     return Said({"removed": sum(removed.values()), **removed}, said.format_map(removed))
 
 
-@click.command("show")
+@click.group()
+def config() -> None:
+    """The settings in force."""
+
+
+@config.command("show")
 @click.option("--url", metavar="URL", help="The store, as other commands take it.")
 @plain_command
 def show_config(url: str | None) -> Shown:

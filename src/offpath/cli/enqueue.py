@@ -10,9 +10,9 @@ import click
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import given_app
+from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
 from offpath.cli.option_values import given_only, pairs
-from offpath.cli.program import failure
 from offpath.cli.values import Failed, Said
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
 from offpath.jobs.client.core import core_of

@@ -4,24 +4,7 @@ from __future__ import annotations
 
 import click
 
-from offpath.cli.admin import backup, doctor, migrate, prune, show_config
-from offpath.cli.audit import audit
-from offpath.cli.demo import demo
-from offpath.cli.endpoints import endpoints
-from offpath.cli.enqueue import enqueue
-from offpath.cli.flow import limits, queues
-from offpath.cli.groups import groups
-from offpath.cli.health import health
-from offpath.cli.jobs import dead, jobs
-from offpath.cli.messages import inbox, outbox
-from offpath.cli.program import Program
-from offpath.cli.router import router
-from offpath.cli.schedules import schedules
-from offpath.cli.settle import settle
-from offpath.cli.status import status
-from offpath.cli.sweep import sweep
-from offpath.cli.worker import worker
-from offpath.cli.workers import workers
+from offpath.cli.program import Later, Program
 
 _HELP = """Durable background work on the database you already run.
 
@@ -33,7 +16,7 @@ Does work move?     offpath status; offpath health; offpath workers
 Why does it wait?   offpath jobs show ID; offpath limits list
 Something wrong?    offpath doctor; offpath dead list
 Events:             offpath outbox list; offpath router status
-Money:              offpath ledger balance usr_a:spendable; offpath ledger prove
+Money:              offpath ledger balance --prefix ann:; offpath ledger prove
 
 \b
 The database: --url, otherwise OFFPATH_URL, otherwise DATABASE_URL.
@@ -49,35 +32,53 @@ def cli(*, debug: bool) -> None:  # read from the context
     """Hold the commands together."""
 
 
-@cli.group()
-def config() -> None:
-    """The settings in force."""
+LATER = {
+    "audit": Later("audit:audit", "Actions of operators: who changed what, when, and how it went."),
+    "backup": Later("admin:backup", "Copy a SQLite store whole, while workers and callers use it."),
+    "config": Later("admin:config", "The settings in force."),
+    "dead": Later("jobs:dead", "Jobs that will not run again unaided."),
+    "demo": Later("demo:demo", "Run a few hundred jobs and show what became of them."),
+    "doctor": Later("admin:doctor", "Look for what is wrong, or soon will be."),
+    "endpoints": Later(
+        "endpoints:endpoints", "Addresses that webhooks are posted to, and their secrets."
+    ),
+    "enqueue": Later("enqueue:enqueue", "Enqueue a job of TASK, by its name."),
+    "groups": Later("groups:groups", "A job and everything that it queued, as one."),
+    "health": Later("health:health", "Tell whether work moves."),
+    "inbox": Later("messages:inbox", "Messages that were taken in: list, show, redrive, discard."),
+    "jobs": Later("jobs:jobs", "List, show, cancel, redrive and signal jobs."),
+    "limits": Later("flow:limits", "Limits by key: what runs, what is held, and pauses."),
+    "migrate": Later("admin:migrate", "Bring the schema up to date."),
+    "outbox": Later(
+        "messages:outbox", "Events on their way out: list, show, redrive, replay, discard."
+    ),
+    "prune": Later(
+        "admin:prune",
+        "Remove what was kept long enough: jobs, messages, events.",
+    ),
+    "queues": Later("flow:queues", "Queues: what waits in each, and pauses."),
+    "router": Later(
+        "router:router", "Routers of the event log: run, status, verify, enable, redrive."
+    ),
+    "schedules": Later("schedules:schedules", "Jobs that are made by themselves."),
+    "settle": Later("settle:settle", "Settlement runs: credit a period, each record once."),
+    "status": Later("status:status", "Show what waits, what runs, what stands still and why."),
+    "sweep": Later("sweep:sweep", "Sweeps: bounded passes over due rows."),
+    "worker": Later("worker:worker", "Run the jobs of an app until stopped."),
+    "workers": Later(
+        "workers:workers",
+        "Workers: how their loops go, what they run, quiet and stop.",
+    ),
+}
+"""The commands: a module is loaded with its command."""
+REGISTERED = {
+    "celery": "Move a code base from Celery to offpath.",
+    "dashboard": "Look at jobs, queues, workers and schedules in a browser.",
+    "economy": "Operations, payouts and subscriptions of an app.",
+    "ledger": "The credits ledger: balances, statements, proofs, checkpoints.",
+    "reconcile": "Compare a processor's file with the ledger.",
+}
+"""What the help says of the commands that parts of this package register: it loads none of them."""
 
-
-for each in (
-    demo,
-    worker,
-    enqueue,
-    jobs,
-    groups,
-    dead,
-    outbox,
-    inbox,
-    endpoints,
-    router,
-    workers,
-    health,
-    migrate,
-    backup,
-    doctor,
-    prune,
-    queues,
-    limits,
-    schedules,
-    settle,
-    sweep,
-    audit,
-    status,
-):
-    cli.add_command(each)
-config.add_command(show_config)
+cli.later.update(LATER)
+cli.summaries.update(REGISTERED)

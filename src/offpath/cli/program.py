@@ -1,50 +1,48 @@
-"""The program: the group of all commands, and how errors end them."""
+"""The program: the group of all commands, each loaded when it is asked for.
+
+A help text, a completion and a wrong option load click and nothing else of weight.
+"""
 
 from __future__ import annotations
 
-import logging
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from offpath.cli.frame import wants_json
-from offpath.cli.output import clean, clean_block, show
-from offpath.cli.values import FAILED, NOT_FOUND, UNREACHABLE, USAGE, Failed, Part
-from offpath.errors import (
-    ConfigurationError,
-    InvalidArgument,
-    NotFound,
-    OffpathError,
-    StoreUnavailable,
-    TaskError,
-    UnknownTask,
-)
-from offpath.model.redact import redact_text
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GIVEN = "offpath.given"
 """The key of the arguments of the program in ``click.Context.meta``."""
 INTERRUPTED = 130
 """The exit code that shells have for a program that Ctrl-C ended."""
 
-_EXITS: tuple[tuple[type[OffpathError], int], ...] = (
-    (NotFound, NOT_FOUND),
-    (UnknownTask, NOT_FOUND),
-    (StoreUnavailable, UNREACHABLE),
-    (ConfigurationError, USAGE),
-    (InvalidArgument, USAGE),
-    (TaskError, USAGE),
-)
-
 
 @cache
 def registered() -> dict[str, EntryPoint]:
     """The commands that installed packages register, by name: those of the economy are so."""
+    from importlib.metadata import entry_points
+
     return {entry.name: entry for entry in entry_points(group="offpath.commands")}
+
+
+class Later(NamedTuple):
+    """A command whose module is loaded when it is asked for."""
+
+    place: str
+    """The module of this package, and the command's name in it."""
+    summary: str
+    """Its line in the help text."""
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        module, _, name = self.place.partition(":")
+        command: click.Command = getattr(import_module(f"offpath.cli.{module}"), name)
+        return command
 
 
 class Program(click.Group):
@@ -68,7 +66,9 @@ class Program(click.Group):
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.ClickException as error:
-            _refuse(error, as_json="--json" in given)
+            from offpath.cli.errors import refuse
+
+            refuse(error, as_json="--json" in given)
             code = error.exit_code
         except click.Abort:
             click.echo("Aborted!", err=True)
@@ -88,18 +88,38 @@ class Program(click.Group):
         context.meta[GIVEN] = given
         return context
 
+    def __init__(self, *args: Any, **settings: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **settings)
+        self.later: dict[str, Later] = {}
+        self.summaries: dict[str, str] = {}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands of the core, and those that installed packages register."""
-        return sorted({*super().list_commands(ctx), *registered()})
+        return sorted({*super().list_commands(ctx), *self.later, *registered()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Find a command; a registered one is loaded when it is asked for."""
         found = super().get_command(ctx, cmd_name)
-        if found is None and (entry := registered().get(cmd_name)) is not None:
+        entry = self.later.get(cmd_name) or registered().get(cmd_name)
+        if found is None and entry is not None:
             command: click.Command = entry.load()
             self.add_command(command, cmd_name)
             return command
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by their summaries: a help text loads no command that has one."""
+        names = self.list_commands(ctx)
+        room = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._summary(ctx, name, room)) for name in names])
+
+    def _summary(self, ctx: click.Context, name: str, room: int) -> str:
+        known = self.later[name].summary if name in self.later else self.summaries.get(name)
+        if known is not None:
+            return known
+        command = self.get_command(ctx, name)
+        return "" if command is None else command.get_short_help_str(room)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
         """Run the command, and give its exit code."""
@@ -110,43 +130,6 @@ class Program(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's to tell; who reads no more (`| head`) needs no message
         except Exception as error:  # noqa: BLE001 - a person gets a line, --debug the traceback
-            return _explain(error, debug=bool(ctx.params.get("debug")))
+            from offpath.cli.errors import explain
 
-
-def _refuse(error: click.ClickException, *, as_json: bool) -> None:
-    """Print what click refuses. Its own text repeats what was given as it is."""
-    message = error.format_message()
-    if as_json:
-        show(Failed("usage", message), as_json=True)
-        return
-    context = getattr(error, "ctx", None)
-    if context is not None:
-        click.echo(f"{clean(context.get_usage())}\n", err=True)
-    click.echo(f"Error: {clean(message)}", err=True)
-
-
-def _explain(error: Exception, *, debug: bool) -> int:
-    """Print an error, and give its exit code."""
-    value = failure(error)
-    show(value, as_json=wants_json())
-    if debug:
-        shown = redact_text("".join(traceback.format_exception(error)))
-        click.echo(clean_block(shown), err=True)
-    elif value.code == "unexpected":
-        click.echo("`offpath --debug …` shows where", err=True)
-    logging.getLogger("offpath.cli").debug("the command failed", exc_info=error)
-    return value.exit
-
-
-def failure(error: Exception, *, parts: Sequence[Part] = (), **more: Any) -> Failed:  # noqa: ANN401 - any JSON
-    """An error as the value of a command: parts are shown before it, more is in its document."""
-    text = redact_text(str(error))
-    if not isinstance(error, OffpathError):
-        return Failed("unexpected", f"{type(error).__name__}: {text}", more=more, parts=parts)
-    return Failed(error.code, text, _exit(error), more=more, parts=parts)
-
-
-def _exit(error: OffpathError) -> int:
-    if isinstance(error, ValueError):
-        return USAGE  # the ledger's own errors of what was given are not imported here
-    return next((number for kind, number in _EXITS if isinstance(error, kind)), FAILED)
+            return explain(error, debug=bool(ctx.params.get("debug")))

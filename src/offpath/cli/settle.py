@@ -11,8 +11,8 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli.apps import load_app, target_of
+from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, warnings_logged
-from offpath.cli.program import failure
 from offpath.cli.values import DEGRADED, DONE, Failed, Listing, Part, Shown, Table
 from offpath.errors import SettlementFailed
 from offpath.model.settlement_counts import SettlementCounts, SettlementOutcome

@@ -38,7 +38,7 @@ class _Listing(click.Group):
 
 @click.group(cls=_Listing)
 def workers() -> None:
-    """The workers: how their loops go, what they run, and what is asked of them."""
+    """Workers: how their loops go, what they run, quiet and stop."""
 
 
 @workers.command("list")
