@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from offpath.cli.program import Later, Program
+from offpath.cli.program import LateCommand, Program
 
 _HELP = """Durable background work on the database you already run.
 
@@ -33,39 +33,47 @@ def cli(*, debug: bool) -> None:  # read from the context
 
 
 LATER = {
-    "audit": Later("audit:audit", "Actions of operators: who changed what, when, and how it went."),
-    "backup": Later("admin:backup", "Copy a SQLite store whole, while workers and callers use it."),
-    "config": Later("admin:config", "The settings in force."),
-    "dead": Later("jobs:dead", "Jobs that will not run again unaided."),
-    "demo": Later("demo:demo", "Run a few hundred jobs and show what became of them."),
-    "doctor": Later("admin:doctor", "Look for what is wrong, or soon will be."),
-    "endpoints": Later(
+    "audit": LateCommand(
+        "audit:audit", "Actions of operators: who changed what, when, and how it went."
+    ),
+    "backup": LateCommand(
+        "admin:backup", "Copy a SQLite store whole, while workers and callers use it."
+    ),
+    "config": LateCommand("admin:config", "The settings in force."),
+    "dead": LateCommand("jobs:dead", "Jobs that will not run again unaided."),
+    "demo": LateCommand("demo:demo", "Run a few hundred jobs and show what became of them."),
+    "doctor": LateCommand("admin:doctor", "Look for what is wrong, or soon will be."),
+    "endpoints": LateCommand(
         "endpoints:endpoints", "Addresses that webhooks are posted to, and their secrets."
     ),
-    "enqueue": Later("enqueue:enqueue", "Enqueue a job of TASK, by its name."),
-    "groups": Later("groups:groups", "A job and everything that it queued, as one."),
-    "health": Later("health:health", "Tell whether work moves."),
-    "inbox": Later("messages:inbox", "Messages that were taken in: list, show, redrive, discard."),
-    "jobs": Later("jobs:jobs", "List, show, cancel, redrive and signal jobs."),
-    "limits": Later("flow:limits", "Limits by key: what runs, what is held, and pauses."),
-    "migrate": Later("admin:migrate", "Bring the schema up to date."),
-    "outbox": Later(
+    "enqueue": LateCommand("enqueue:enqueue", "Enqueue a job of TASK, by its name."),
+    "groups": LateCommand("groups:groups", "A job and everything that it queued, as one."),
+    "health": LateCommand("health:health", "Tell whether work moves."),
+    "inbox": LateCommand(
+        "messages:inbox", "Messages that were taken in: list, show, redrive, discard."
+    ),
+    "jobs": LateCommand("jobs:jobs", "List, show, cancel, redrive and signal jobs."),
+    "limits": LateCommand("flow:limits", "Limits by key: what runs, what is held, and pauses."),
+    "migrate": LateCommand("admin:migrate", "Bring the schema up to date."),
+    "outbox": LateCommand(
         "messages:outbox", "Events on their way out: list, show, redrive, replay, discard."
     ),
-    "prune": Later(
+    "prune": LateCommand(
         "admin:prune",
         "Remove what was kept long enough: jobs, messages, events.",
     ),
-    "queues": Later("flow:queues", "Queues: what waits in each, and pauses."),
-    "router": Later(
+    "queues": LateCommand("flow:queues", "Queues: what waits in each, and pauses."),
+    "router": LateCommand(
         "router:router", "Routers of the event log: run, status, verify, enable, redrive."
     ),
-    "schedules": Later("schedules:schedules", "Jobs that are made by themselves."),
-    "settle": Later("settle:settle", "Settlement runs: credit a period, each record once."),
-    "status": Later("status:status", "Show what waits, what runs, what stands still and why."),
-    "sweep": Later("sweep:sweep", "Sweeps: bounded passes over due rows."),
-    "worker": Later("worker:worker", "Run the jobs of an app until stopped."),
-    "workers": Later(
+    "schedules": LateCommand("schedules:schedules", "Jobs that are made by themselves."),
+    "settle": LateCommand("settle:settle", "Settlement runs: credit a period, each record once."),
+    "status": LateCommand(
+        "status:status", "Show what waits, what runs, what stands still and why."
+    ),
+    "sweep": LateCommand("sweep:sweep", "Sweeps: bounded passes over due rows."),
+    "worker": LateCommand("worker:worker", "Run the jobs of an app until stopped."),
+    "workers": LateCommand(
         "workers:workers",
         "Workers: how their loops go, what they run, quiet and stop.",
     ),

@@ -30,7 +30,7 @@ def registered() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group="offpath.commands")}
 
 
-class Later(NamedTuple):
+class LateCommand(NamedTuple):
     """A command whose module is loaded when it is asked for."""
 
     place: str
@@ -90,7 +90,7 @@ class Program(click.Group):
 
     def __init__(self, *args: Any, **settings: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(*args, **settings)
-        self.later: dict[str, Later] = {}
+        self.later: dict[str, LateCommand] = {}
         self.summaries: dict[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
