@@ -150,3 +150,12 @@ def test_a_command_may_end_with_a_code_of_its_own() -> None:
 
     assert CliRunner().invoke(program, ["quiet"]).exit_code == 7
     assert CliRunner().invoke(program, ["quiet", "--json"]).exit_code == 2
+
+
+@pytest.mark.parametrize("words", [(), ("jobs",), ("dead",), ("router",)])
+def test_the_name_of_a_group_alone_shows_what_there_is(run: Run, words: tuple[str, ...]) -> None:
+    """F5: a question is no error, and a help page is lines and not one escaped text."""
+    alone = run(*words)
+    assert (alone.exit_code, alone.stderr) == (0, "")
+    assert alone.output == run(*words, "--help").output
+    assert len(alone.output.splitlines()) > 8

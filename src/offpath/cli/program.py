@@ -21,6 +21,11 @@ GIVEN = "offpath.given"
 INTERRUPTED = 130
 """The exit code that shells have for a program that Ctrl-C ended."""
 
+# The name of a group alone asks what there is; click before 8.2 answers that itself.
+_ASKED: tuple[type[click.ClickException], ...] = tuple(
+    kind for kind in (getattr(click.exceptions, "NoArgsIsHelpError", None),) if kind
+)
+
 
 @cache
 def registered() -> dict[str, EntryPoint]:
@@ -65,6 +70,9 @@ class Program(click.Group):
         given = list(sys.argv[1:] if args is None else args)
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except _ASKED as asked:
+            click.echo(asked.format_message())  # a help page repeats nothing that was given
+            code = 0
         except click.ClickException as error:
             from offpath.cli.errors import refuse
 
