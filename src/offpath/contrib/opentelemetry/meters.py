@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from opentelemetry.metrics import CallbackOptions, Observation, get_meter, get_m
 
 from offpath.contrib.opentelemetry import conventions as names
 from offpath.runtime.catalogue import CATALOGUE, MetricKind
+from offpath.runtime.forks import ProcessLock
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider
@@ -30,7 +30,7 @@ class Meters:
     def __init__(self, provider: MeterProvider | None) -> None:
         meter = get_meter(names.SCOPE, meter_provider=provider, schema_url=names.SCHEMA_URL)
         self._provider = provider
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._open: list[Metrics] = []
         bounds = list(names.DURATION_BOUNDS)
         self._sent = meter.create_counter(names.SENT, "{message}", "Messages sent.")
