@@ -112,9 +112,7 @@ def dashboard(
         from offpath.dashboard.server import listen, serve
         from offpath.web.console.sign_in import OneTimeCode
     except ImportError as error:
-        raise MissingExtra(
-            "the dashboard needs more packages: pip install 'offpath[dashboard]'"
-        ) from error
+        raise MissingExtra("the dashboard needs more packages", "dashboard") from error
     known = auth.token(given or secrets.token_urlsafe(24))
     code = None if given else OneTimeCode("token", time.monotonic)
     terms = replace(terms, loopback=local)

@@ -32,9 +32,7 @@ def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> N
     try:
         import uvicorn
     except ImportError as error:
-        raise MissingExtra(
-            "the dashboard needs uvicorn: pip install 'offpath[dashboard]'"
-        ) from error
+        raise MissingExtra("the dashboard needs uvicorn", "dashboard") from error
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -82,6 +82,7 @@ from offpath.errors.ends import (
     WaitRefused,
     WaitTimeout,
 )
+from offpath.errors.extras import MissingExtra
 from offpath.errors.refusals import (
     AppClosed,
     ConfigurationError,
@@ -91,7 +92,6 @@ from offpath.errors.refusals import (
     JobNotFound,
     LetterNotFound,
     MessageNotFound,
-    MissingExtra,
     NotFound,
     OffpathError,
     RouterNotFound,

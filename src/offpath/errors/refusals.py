@@ -45,12 +45,6 @@ class ConfigurationError(OffpathError):
     code = "configuration"
 
 
-class MissingExtra(ConfigurationError, ImportError):
-    """An optional dependency is not installed; the message has the exact command."""
-
-    code = "missing_extra"
-
-
 class AppClosed(OffpathError):
     """The app is closed, or the call needs an open one."""
 

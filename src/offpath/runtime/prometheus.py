@@ -69,9 +69,7 @@ def _require_library() -> None:
     try:
         import prometheus_client  # noqa: F401 - is it there?
     except ImportError as error:
-        raise MissingExtra(
-            "Prometheus text needs prometheus-client: pip install 'offpath[metrics]'"
-        ) from error
+        raise MissingExtra("Prometheus text needs prometheus-client", "metrics") from error
 
 
 def _family_name(reading: SeriesReading) -> str:

@@ -63,9 +63,7 @@ def _redis(url: str, clock: Clock | None, call_timeout: float) -> Store:
     except ImportError as error:
         if error.name != "redis":
             raise
-        raise MissingExtra(
-            "a redis:// URL needs the client: pip install 'offpath[redis]'"
-        ) from error
+        raise MissingExtra("a redis:// URL needs the client", "redis") from error
     return RedisStore(url, clock=clock, call_timeout=call_timeout)
 
 

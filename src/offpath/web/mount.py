@@ -104,7 +104,7 @@ def mounted(
         from offpath.web.console.action_routes import ActionTerms
     except ImportError as error:
         raise MissingExtra(
-            "the dashboard needs starlette, jinja2 and others: pip install 'offpath[dashboard]'"
+            "the dashboard needs starlette, jinja2 and others", "dashboard"
         ) from error
     look = application.Look(
         hidden=terms.payloads == "hidden",

@@ -267,5 +267,5 @@ def test_without_the_library_the_command_is_named(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.delitem(sys.modules, "prometheus_client")
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtra, match=r"pip install 'offpath\[metrics\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[metrics\]'"):
         exposition(Metrics())

@@ -18,9 +18,7 @@ from offpath.errors import MissingExtra
 try:
     import django as _django
 except ImportError as error:
-    raise MissingExtra(
-        "offpath.contrib.django needs Django: pip install 'offpath[django]'"
-    ) from error
+    raise MissingExtra("offpath.contrib.django needs Django", "django") from error
 
 from offpath.runtime.late import late_names
 

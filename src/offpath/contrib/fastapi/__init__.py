@@ -18,9 +18,7 @@ from offpath.errors import MissingExtra
 try:
     import fastapi as _fastapi
 except ImportError as error:
-    raise MissingExtra(
-        "offpath.contrib.fastapi needs FastAPI: pip install 'offpath[fastapi]'"
-    ) from error
+    raise MissingExtra("offpath.contrib.fastapi needs FastAPI", "fastapi") from error
 
 from offpath.contrib.fastapi.dependencies import blocking_bound, bound, later
 from offpath.contrib.starlette import Later, errors, lifespan

@@ -57,9 +57,7 @@ def later(app: App) -> Any:  # noqa: ANN401 - what Depends returns
     try:
         return Depends(collected, scope="function")
     except TypeError as error:
-        raise MissingExtra(
-            "later() needs FastAPI 0.121 or newer: pip install 'offpath[fastapi]'"
-        ) from error
+        raise MissingExtra("later() needs FastAPI 0.121 or newer", "fastapi") from error
 
 
 def _source(session: Any) -> Any:  # noqa: ANN401 - a function or what Depends returned

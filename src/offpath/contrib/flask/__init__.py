@@ -18,7 +18,7 @@ from offpath.errors import MissingExtra
 try:
     import flask as _flask
 except ImportError as error:
-    raise MissingExtra("offpath.contrib.flask needs Flask: pip install 'offpath[flask]'") from error
+    raise MissingExtra("offpath.contrib.flask needs Flask", "flask") from error
 
 from offpath.contrib.flask.extension import AfterRequest, Offpath
 

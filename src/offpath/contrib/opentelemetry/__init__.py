@@ -13,9 +13,7 @@ from offpath.errors import MissingExtra
 try:
     import opentelemetry.trace as _trace
 except ImportError as error:
-    raise MissingExtra(
-        "offpath.contrib.opentelemetry needs its API: pip install 'offpath[opentelemetry]'"
-    ) from error
+    raise MissingExtra("offpath.contrib.opentelemetry needs its API", "opentelemetry") from error
 
 from offpath.contrib.opentelemetry.spans import OpenTelemetry
 from offpath.runtime.late import late_names

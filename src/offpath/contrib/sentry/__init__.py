@@ -10,9 +10,7 @@ from offpath.errors import MissingExtra
 try:
     import sentry_sdk as _sentry_sdk
 except ImportError as error:
-    raise MissingExtra(
-        "offpath.contrib.sentry needs sentry-sdk: pip install 'offpath[sentry]'"
-    ) from error
+    raise MissingExtra("offpath.contrib.sentry needs sentry-sdk", "sentry") from error
 
 from offpath.contrib.sentry.integration import OffpathIntegration
 

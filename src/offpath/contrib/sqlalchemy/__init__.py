@@ -21,9 +21,7 @@ from offpath.errors import InvalidArgument, MissingExtra
 try:
     from sqlalchemy.orm import Session, scoped_session, sessionmaker
 except ImportError as error:
-    raise MissingExtra(
-        "offpath.contrib.sqlalchemy needs SQLAlchemy 2: pip install 'offpath[sqlalchemy]'"
-    ) from error
+    raise MissingExtra("offpath.contrib.sqlalchemy needs SQLAlchemy 2", "sqlalchemy") from error
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker

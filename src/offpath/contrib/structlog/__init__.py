@@ -15,9 +15,7 @@ from offpath.errors import MissingExtra
 try:
     from structlog.contextvars import bind_contextvars, reset_contextvars
 except ImportError as error:
-    raise MissingExtra(
-        "offpath.contrib.structlog needs structlog: pip install 'offpath[structlog]'"
-    ) from error
+    raise MissingExtra("offpath.contrib.structlog needs structlog", "structlog") from error
 
 from offpath.contrib.job_fields import JobLogging, job_fields
 from offpath.extensions import Running

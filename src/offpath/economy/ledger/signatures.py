@@ -170,7 +170,5 @@ def _ed25519() -> Any:  # noqa: ANN401 - a module
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        raise MissingExtra(
-            "signing checkpoints needs cryptography: pip install 'offpath[economy]'"
-        ) from error
+        raise MissingExtra("signing checkpoints needs cryptography", "economy") from error
     return ed25519

@@ -102,9 +102,7 @@ def economy_service(
     try:
         from offpath.economy.web import routes
     except ImportError as error:
-        raise MissingExtra(
-            "the HTTP service needs starlette: pip install 'offpath[web]'"
-        ) from error
+        raise MissingExtra("the HTTP service needs starlette", "web") from error
     service = Service(
         economy,
         authenticate=authenticate,

@@ -36,9 +36,7 @@ def extra(module: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtra(
-            f"this dispatcher needs {module}: pip install 'offpath[{name}]'"
-        ) from error
+        raise MissingExtra(f"this dispatcher needs {module}", name) from error
 
 
 class NameTemplate:

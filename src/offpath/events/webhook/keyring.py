@@ -114,6 +114,4 @@ def _require() -> None:
     try:
         import cryptography.fernet  # noqa: F401 - only whether it is there
     except ImportError as error:
-        raise MissingExtra(
-            f"{SETTING} needs cryptography: pip install 'offpath[webhooks]'"
-        ) from error
+        raise MissingExtra(f"{SETTING} needs cryptography", "webhooks") from error

@@ -146,9 +146,7 @@ def require_aiohttp() -> None:
     try:
         import aiohttp  # noqa: F401 - only whether it is there
     except ImportError as error:
-        raise MissingExtra(
-            "posting webhooks needs aiohttp: pip install 'offpath[webhooks]'"
-        ) from error
+        raise MissingExtra("posting webhooks needs aiohttp", "webhooks") from error
 
 
 def body_of(topic: str, at: str, payload: str) -> bytes:

@@ -201,9 +201,7 @@ def _ed25519() -> type[Ed25519PrivateKey]:
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError as error:
-        raise MissingExtra(
-            "Ed25519 signatures need cryptography: pip install 'offpath[webhooks]'"
-        ) from error
+        raise MissingExtra("Ed25519 signatures need cryptography", "webhooks") from error
     return Ed25519PrivateKey
 
 

@@ -8,9 +8,7 @@ try:
     import psycopg
     import psycopg_pool
 except ImportError as error:
-    raise MissingExtra(
-        "the Postgres backend needs psycopg: pip install 'offpath[postgres]'"
-    ) from error
+    raise MissingExtra("the Postgres backend needs psycopg", "postgres") from error
 
 from offpath.store.postgres.store import PostgresStore
 
