@@ -19,6 +19,7 @@ from offpath.errors import InvalidArgument, UnsupportedType
 from offpath.runtime.hooks import CodecHooks, Dump, Load
 from offpath.runtime.locate import culprit, not_finite, reason
 from offpath.runtime.shape import ValueShape
+from offpath.runtime.unquoted import unquoted, unquoted_json
 
 
 class Codec(Protocol):
@@ -57,8 +58,9 @@ class JsonCodec:
         """``value`` as JSON; raises InvalidArgument with the path of what JSON cannot hold."""
         try:
             text = self._encode(value).decode()
-        except Exception as error:  # hooks are the user's code and raise what they like
-            raise self._refusal(value, error) from error
+        except Exception as error:  # noqa: BLE001 - hooks are the user's code and raise what they like
+            refusal = self._refusal(value, error)
+            raise refusal from (error if str(error) in str(refusal) else None)
         # NaN becomes null, so only a text with a null in it can hide one.
         if "null" in text and (path := not_finite(value)):
             raise InvalidArgument(f"NaN and infinity cannot be written as JSON - at `{path}`")
@@ -70,8 +72,10 @@ class JsonCodec:
             return self.decoder(type)(text)
         except UnsupportedType:
             raise
-        except Exception as error:
-            raise InvalidArgument(shown(error)) from error
+        except Exception as error:  # noqa: BLE001 - as above
+            why = unquoted_json(shown(error), text)
+            # a traceback would repeat an error whose own text quotes a value
+            raise InvalidArgument(why) from (error if str(error) in why else None)
 
     def decoder(self, type: Any) -> Callable[[str], Any]:  # noqa: A002 - as above
         """A fast function from text to ``type``; raises UnsupportedType when there can be none."""
@@ -93,7 +97,7 @@ class JsonCodec:
 
     def _refusal(self, value: Any, error: Exception) -> InvalidArgument:
         path, why = culprit(value, self._encode) or ("$", reason(error))
-        return InvalidArgument(f"{why} - at `{path}`")
+        return InvalidArgument(f"{unquoted(why, value)} - at `{path}`")
 
 
 def shown(error: Exception) -> str:

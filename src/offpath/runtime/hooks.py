@@ -12,6 +12,8 @@ from typing import Any, get_origin
 
 import msgspec
 
+from offpath.runtime.unquoted import unquoted
+
 _RAW_TYPES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (str, str.__str__),
     (int, int.__int__),
@@ -124,8 +126,8 @@ def pydantic_text(error: Any) -> str:
     """A pydantic error in one line with paths and without the values, which may be secret."""
     if not hasattr(error, "errors"):
         return str(error)
-    listed = error.errors(include_input=False, include_url=False, include_context=False)
-    return "; ".join(f"{_dotted(one['loc'])}{one['msg']}" for one in listed)
+    listed = error.errors(include_url=False, include_context=False)
+    return "; ".join(f"{_dotted(one['loc'])}{unquoted(one['msg'], one['input'])}" for one in listed)
 
 
 def _dotted(location: tuple[str | int, ...]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 from msgspec import UNSET, Struct, defstruct
@@ -18,6 +18,7 @@ from offpath.runtime.hooks import CodecHooks
 from offpath.runtime.parameters import Kind, Parameter, parameters, return_type
 from offpath.runtime.round_trip import changed, in_utc, naive
 from offpath.runtime.shape import EXACT, ValueShape
+from offpath.runtime.unquoted import unquoted, unquoted_json
 
 Bound = Struct
 """A task's arguments, bound to its parameters and checked. Opaque: made by ``InputModel.bind``."""
@@ -88,8 +89,8 @@ class InputModel:
                 if name in values:
                     values[name] = _pack(shape, values[name], name)
             bound: Bound = self._check.convert(values)
-        except Exception as error:
-            raise self._refusal(error) from error
+        except Exception as error:  # noqa: BLE001 - a validator of the user's raises what it likes
+            self._refuse(error, unquoted(shown(error), values))
         return bound
 
     def encode(self, bound: Bound) -> str:
@@ -100,8 +101,8 @@ class InputModel:
                 text = _kept(bound, text, self._encode, self._read)
                 if self._zoned:
                     _refuse_naive(bound)
-        except Exception as error:
-            raise self._refusal(error) from error
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse(error, unquoted(shown(error), self._layout.spread(bound)))
         return text
 
     def decode(self, text: str) -> Arguments:
@@ -114,8 +115,8 @@ class InputModel:
             bound: Bound = msgspec.json.decode(
                 text, type=self._type, dec_hook=self._check.hooks.load
             )
-        except Exception as error:
-            raise self._refusal(error) from error
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse(error, unquoted_json(shown(error), text))
         self.arguments(bound)
         return bound
 
@@ -154,8 +155,8 @@ class InputModel:
     def _decode(self, text: str) -> Bound:
         try:
             bound: Bound = self._read(text)
-        except Exception as error:
-            raise self._refusal(error) from error
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse(error, unquoted_json(shown(error), text))
         return bound
 
     def _unpacked(self, bound: Bound) -> Bound:
@@ -166,11 +167,13 @@ class InputModel:
                 try:
                     changes[field] = shape.unpack(value)
                 except InvalidArgument as error:
-                    raise self._refusal(InvalidArgument(f"{error} - at `$.{name}`")) from error
+                    self._refuse(error, f"{error} - at `$.{name}`")
         return msgspec.structs.replace(bound, **changes)
 
-    def _refusal(self, error: Exception) -> InvalidInput:
-        return InvalidInput(f"task {self.name!r}: {shown(error)}")
+    def _refuse(self, error: Exception, text: str) -> NoReturn:
+        refusal = InvalidInput(f"task {self.name!r}: {text}")
+        # a traceback would repeat an error whose own text quotes a value
+        raise refusal from (error if str(error) in text else None)
 
 
 class ResultModel:
@@ -215,8 +218,8 @@ class ResultModel:
             text = self.codec.encode(checked)
             if not self._check.plain:
                 text = _kept(checked, text, self.codec.encode, self._read, strict=False)
-        except Exception as error:
-            raise self._refusal(error) from error
+        except Exception as error:  # noqa: BLE001 - a validator of the user's raises what it likes
+            self._refuse(error, unquoted(shown(error), value))
         return text
 
     def decode(self, text: str | None) -> Any:
@@ -225,8 +228,8 @@ class ResultModel:
             return None
         try:
             return self._shape.unpack(self._read(text))
-        except Exception as error:
-            raise self._refusal(error) from error
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse(error, unquoted_json(shown(error), text))
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the result."""
@@ -237,8 +240,10 @@ class ResultModel:
         )
         return _with_definitions(own, made)
 
-    def _refusal(self, error: Exception) -> InvalidArgument:
-        return InvalidArgument(f"result of {self._what}: {shown(error)}")
+    def _refuse(self, error: Exception, text: str) -> NoReturn:
+        refusal = InvalidArgument(f"result of {self._what}: {text}")
+        # a traceback would repeat an error whose own text quotes a value
+        raise refusal from (error if str(error) in text else None)
 
 
 _NOTHING = (None, type(None), Any)
