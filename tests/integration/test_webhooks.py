@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import socket
 import threading
+import tracemalloc
+import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -257,6 +259,72 @@ async def test_an_endless_body_does_not_keep_the_post(serve: Serve) -> None:
     receiver = await serve(endless)
     poster = HttpPoster(LOCAL, SystemClock(), time_limit=5.0)
     assert await poster.post(_post(receiver.url)) == Delivered()
+    await poster.close()
+
+
+def _bomb(line: str) -> bytes:
+    """An answer of 400 KiB that would become 400 MiB, or more if the reader goes on."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    zeros = bytes(2**20)
+    body = b"".join([packer.compress(zeros) for _ in range(400)]) + packer.flush()
+    head = f"HTTP/1.1 {line}\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def _bytes_for_ever(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        writer.write(b".")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+
+_HEADERS = b"".join(b"X-%d: %d\r\n" % (n, n) for n in range(2_000))
+_ANSWERS: dict[str, tuple[bytes, object]] = {
+    "a bomb": (_bomb("200 OK"), Delivered()),
+    "a bomb that refuses": (_bomb("500 Oops"), Refused("status 500")),
+    "two thousand headers": (
+        b"HTTP/1.1 200 OK\r\n" + _HEADERS + b"Content-Length: 0\r\n\r\n",
+        Refused,  # more than the client takes: refused, and not read on
+    ),
+    "a status that is none": (
+        b"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n",
+        Refused("status 999"),
+    ),
+    "two thousand continues": (
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000 + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        Delivered(),
+    ),
+    "what is not HTTP": (b"\x00\xff garbage\r\n\r\n" * 50, Refused),
+    "a line without an end": (b"HTTP/1.1 200 " + b"O" * 2**20, Refused),
+}
+
+
+@pytest.mark.parametrize("name", _ANSWERS)
+async def test_a_hostile_answer_is_bounded_in_time_and_memory(serve: Serve, name: str) -> None:
+    """T2-23: each is judged by its status, and a bomb is never unpacked."""
+    given, meaning = _ANSWERS[name]
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(given)
+
+    receiver = await serve(answer)
+    poster = HttpPoster(LOCAL, SystemClock(), time_limit=5.0)
+    tracemalloc.start()
+    try:
+        got = await asyncio.wait_for(poster.post(_post(receiver.url)), 10)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        await poster.close()
+    assert isinstance(got, meaning) if isinstance(meaning, type) else got == meaning
+    assert most < 16 * 2**20
+
+
+async def test_bytes_that_never_end_do_not_keep_the_post(serve: Serve) -> None:
+    receiver = await serve(_bytes_for_ever)
+    poster = HttpPoster(LOCAL, SystemClock(), time_limit=1.0)
+    assert await asyncio.wait_for(poster.post(_post(receiver.url)), 10) == Delivered()
     await poster.close()
 
 
