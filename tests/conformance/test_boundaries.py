@@ -94,18 +94,29 @@ async def test_when_a_job_is_due(store: Store, clock: ManualClock) -> None:
 
 
 async def test_a_limit_over_two_queues_lets_the_best_in(store: Store) -> None:
+    """Each queue has more than there is room for, the best of them last and in both queues."""
     jobs = [
-        limited("api", max_running=3, queue=queue, priority=priority)
-        for queue, priority in (("a", 1), ("a", 5), ("a", 3), ("b", 4), ("b", 2), ("b", 6))
+        limited("api", max_running=3, queue="ab"[priority % 2], priority=priority)
+        for priority in range(1, 13)
     ]
-    await enqueue(store, *jobs)
+    for job in jobs:
+        await enqueue(store, job)
     await store.admit(limit=10)
     await join(store)
-    assert [job.priority for job in await take(store)] == [6, 5, 4]
+    assert [job.priority for job in await take(store)] == [12, 11, 10]
 
 
-async def test_a_lease_over_two_queues_hands_out_the_best_of_each_in_order(store: Store) -> None:
+async def test_a_lease_over_two_queues_hands_out_the_best_of_each_in_order(
+    store: Store, clock: ManualClock
+) -> None:
+    """Each queue has more than is taken, and the best came last."""
     await join(store)
-    kinds = [("a", 1), ("b", 4), ("a", 3), ("b", 6), ("a", 2), ("b", 5)]
-    await enqueue(store, *(new_job(queue=queue, priority=priority) for queue, priority in kinds))
-    assert [job.priority for job in await take(store, limit=4)] == [6, 5, 3, 2]
+    for priority in range(1, 7):
+        await enqueue(
+            store,
+            new_job(queue="a", priority=priority),
+            new_job(queue="b", priority=priority + 6),
+        )
+        clock.advance(1)
+    assert [job.priority for job in await take(store, limit=4)] == [12, 11, 6, 5]
+    assert [job.priority for job in await take(store, limit=3)] == [10, 9, 4]
