@@ -193,7 +193,7 @@ def member_table(members: Iterable[FleetMember]) -> Table:
         for one in members
     ]
     columns = ("id", "process", "state", "loops", "busy", "runs", "seen", "queues", "tasks")
-    return Table(columns, rows, "no workers are registered")
+    return Table(columns, rows, "no workers are registered", brief=True)
 
 
 def _health(member: FleetMember) -> str:

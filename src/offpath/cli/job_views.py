@@ -30,7 +30,7 @@ def job_page(page: Page, empty: str) -> Listing:
 def job_table(found: Sequence[JobRecord | JobDocument], empty: str = "") -> Table:
     """A line for each job."""
     columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
-    return Table(columns, [_row(job) for job in found], empty)
+    return Table(columns, [_row(job) for job in found], empty, brief=True)
 
 
 def _row(job: JobRecord | JobDocument) -> tuple[Cell, ...]:

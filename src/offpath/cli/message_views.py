@@ -21,7 +21,7 @@ def message_page(page: MessagePage, box: Box) -> Listing:
     middle = ("stream", "topic") if box is Box.OUT else ("source",)
     columns = ("id", *middle, "key", "state", "attempt", "written", "due", "last error")
     rows = [_row(one) for one in page.items]
-    table = Table(columns, rows, f"the {BOXES[box]} has no such message")
+    table = Table(columns, rows, f"the {BOXES[box]} has no such message", brief=True)
     return Listing([_listed(one) for one in page.items], table, next=page.next)
 
 

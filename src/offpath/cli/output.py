@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import Any, assert_never
 
 import click
 import msgspec
 
+from offpath.cli.tables import fitted
 from offpath.cli.values import Cell, Failed, Fields, Part, Quote, Table, Value
 from offpath.operating.redaction import decoded
 from offpath.operating.times import ago, short, when
@@ -46,9 +48,9 @@ def _print_part(part: Part) -> None:
     match part:
         case str():
             click.echo(clean(part))
-        case Table(columns, rows, empty):
+        case Table(columns, rows, empty, brief):
             if rows or empty:
-                print_table(columns, rows, empty=empty)
+                print_table(columns, rows, empty=empty, brief=brief)
         case Fields(values, width):
             width = max(width, *map(len, values))
             for name, value in values.items():
@@ -79,13 +81,17 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, empty: str) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, empty: str, brief: bool = False
+) -> None:
     """Print rows under their headings, or ``empty`` when there are none."""
     if not rows:
         click.echo(empty)
         return
     texts = [["" if cell is None else clean(str(cell)) for cell in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and brief:
+        click.echo("\n".join(fitted(columns, texts, get_terminal_size().columns)))
+    elif sys.stdout.isatty():
         _print_fitted(columns, texts)
     else:
         _print_whole([list(columns), *texts])

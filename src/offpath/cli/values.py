@@ -34,6 +34,8 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     empty: str = ""
+    brief: bool = False
+    """True if a command shows each row whole, by the beginning of its id, which stands first."""
 
 
 @dataclass(frozen=True, slots=True)

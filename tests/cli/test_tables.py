@@ -1,0 +1,96 @@
+"""Tables on a terminal of 80 columns: no word is broken, and ids stay of use."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from offpath.cli.tables import fitted
+from tests.cli.conftest import Run
+
+COLUMNS = ("id", "task", "state", "attempt", "last error")
+IDS = ("01a2299a-42f9-7695-a328-68c3acea5577", "01a2299a-42f9-7695-a4c8-68c3acea5577")
+ROWS = [
+    (IDS[0], "billing.invoices.send_monthly_statement", "queued", "1", ""),
+    (IDS[1], "mail", "dead", "3", "ConnectionError: the partner is away, and says nothing of why"),
+]
+
+
+def test_what_fits_is_whole() -> None:
+    first, *_ = fitted(COLUMNS, [(IDS[0], "mail", "queued", "1", "")], 80)
+    assert first == f"{'id':36}  task  state   attempt  last error"
+
+
+def test_what_does_not_fit_keeps_headings_and_ids_apart_and_a_line_a_row() -> None:
+    head, one, other = fitted(COLUMNS, ROWS, 80)
+    assert head.split() == ["id", "task", "state", "attempt", "last", "error"]
+    assert max(map(len, (head, one, other))) <= 80
+    shown = [line.split()[0] for line in (one, other)]
+    assert shown == ["01a2299a-42f9-7695-a3", "01a2299a-42f9-7695-a4"]
+    assert "…" in one
+    assert "…" in other
+
+
+def test_a_lone_id_keeps_enough_to_be_nobody_elses() -> None:
+    (_, line) = fitted(COLUMNS, ROWS[:1], 60)
+    assert line.split()[0] == "01a2299a-42f9-7695"
+
+
+def test_a_terminal_that_is_too_narrow_breaks_no_heading() -> None:
+    head, *_ = fitted(COLUMNS, ROWS, 10)
+    assert head.split() == ["id", "task", "state", "attempt", "last", "error"]
+
+
+def test_a_name_that_is_no_id_of_ours_is_cut_nowhere() -> None:
+    name = "invoice-of-the-month-of-may-and-of-the-customer-4711"
+    (_, line) = fitted(COLUMNS, [(name, *ROWS[1][1:])], 80)
+    assert line.startswith(f"{name}  ")
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("words", [("jobs", "list"), ("outbox", "list"), ("workers",)])
+def test_lists_fit_a_terminal_of_80_columns(
+    run: Run, migrated: str, here: Path, words: tuple[str, ...]
+) -> None:
+    """F5: through a terminal, and the beginning that it shows stands for the job."""
+    task = "billing.invoices.send_monthly_statement"
+    for number in range(3):
+        given = (task, f"n={number}", "--queue", "a-queue-of-some-length")
+        run("enqueue", *given, "--url", migrated)
+    lines = _on_a_terminal(here, *words, "--url", migrated)
+    assert [line for line in lines if len(line) > 80] == []
+    if words == ("jobs", "list"):
+        assert len(lines) == 4
+        shown = lines[1].split()[0]
+        whole = json.loads(run("jobs", "show", shown, "--json", "--url", migrated).output)["id"]
+        assert whole.startswith(shown)
+        assert whole != shown
+
+
+def _on_a_terminal(folder: Path, *words: str) -> list[str]:
+    mine, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "offpath", *words]
+    process = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            piece = os.read(mine, 65_536)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(mine)
+    assert process.wait(20) == 0, said
+    return [line for line in said.decode().replace("\r", "").split("\n") if line]
