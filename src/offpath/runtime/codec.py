@@ -73,9 +73,9 @@ class JsonCodec:
         except UnsupportedType:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            why = unquoted_json(shown(error), text)
+            refusal = InvalidArgument(unquoted_json(shown(error), text))
             # a traceback would repeat an error whose own text quotes a value
-            raise InvalidArgument(why) from (error if str(error) in why else None)
+            raise refusal from (error if str(error) in str(refusal) else None)
 
     def decoder(self, type: Any) -> Callable[[str], Any]:  # noqa: A002 - as above
         """A fast function from text to ``type``; raises UnsupportedType when there can be none."""
