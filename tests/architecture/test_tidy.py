@@ -203,3 +203,31 @@ def test_no_lock_of_a_module_is_inherited_by_a_fork() -> None:
         if bare.search(line)
     ]
     assert found == [], "use ProcessLock (runtime/forks.py), and a plain property"
+
+
+PLAIN_LOCKS = {
+    "src/offpath/runtime/forks.py": "makes the locks that a child finds free",
+    "src/offpath/runtime/threads.py": "made anew in a child, with the pool",
+    "src/offpath/health/probe.py": "of a worker, which no child has",
+    "src/offpath/store/seam.py": "of a store: a child forgets its parent's and opens its own",
+    "src/offpath/store/postgres/log.py": "of a store",
+    "src/offpath/store/sqlite/presence.py": "of a store",
+    "src/offpath/store/sqlite/ledger.py": "of a store",
+    "src/offpath/store/sqlite/readers.py": "of a store",
+    "src/offpath/store/sqlite/forks.py": "made anew in a child",
+}
+"""Modules that may have a plain lock between threads, each with the reason."""
+
+
+def test_what_outlives_a_fork_has_no_plain_lock() -> None:
+    """One that another thread holds at the fork is held in the child for ever: `ProcessLock`."""
+    found = {
+        source.name
+        for source in sources.package()
+        for node in source.nodes
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "threading"
+        and node.attr in {"Lock", "RLock", "Condition", "Semaphore"}
+    }
+    assert found == PLAIN_LOCKS.keys()
