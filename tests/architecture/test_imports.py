@@ -11,7 +11,6 @@ import grimp
 import pytest
 
 import offpath
-
 from tests.architecture.sources import ROOT
 
 if TYPE_CHECKING:
