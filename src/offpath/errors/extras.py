@@ -38,7 +38,7 @@ def _requirement(origin: dict[str, Any], extra: str) -> str:
 
 
 def _origin() -> dict[str, Any]:
-    """Where it was installed from, as the installer noted it (PEP 610); empty: from an index."""
+    """The origin of the installation, as its installer noted it (PEP 610); empty: an index."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow, and for errors alone
 
     try:
