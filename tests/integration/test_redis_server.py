@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import redis
@@ -14,6 +16,7 @@ from offpath.model.job import JobState
 from offpath.model.lease import LeaseRequest
 from offpath.model.settlement import Settlement, SettleStatus, Succeeded
 from offpath.store.capabilities import Durability
+from offpath.store.hints import Hint
 from offpath.store.redis import RedisStore
 from tests.brokers import Broker
 from tests.conformance.backends import MORE, NAMES
@@ -132,6 +135,80 @@ async def test_a_full_server_refuses_a_write_and_keeps_what_it_has(servers: list
         with client(server) as other:
             other.config_set("maxmemory", "0")
         assert await run_one(store) is SettleStatus.APPLIED
+
+
+async def test_a_full_server_can_be_emptied(servers: list[Broker]) -> None:
+    server = started(servers)
+    async with opened(server) as store:
+        await store.register(worker_info("w1"), lease_seconds=30)
+        await store.commit(Effects(jobs=(new_job(task="t"),)))
+        with client(server) as other:
+            other.config_set("maxmemory", "1mb")
+        leased = await store.lease(LeaseRequest(worker="w1", limit=1, tasks={"t": 1}))
+        await store.extend(worker_info("w1"), lease_seconds=30, held=leased.jobs)
+        ended = Settlement(job=leased.jobs[0], outcome=Succeeded(result="1"), keep=0.0)
+        assert (await store.settle([ended]))[0].status is SettleStatus.APPLIED
+        assert (await store.prune(limit=10)).jobs == 1
+
+
+async def test_wake_ups_of_another_process_are_heard(servers: list[Broker]) -> None:
+    server = started(servers)
+    heard = asyncio.Event()
+    async with opened(server) as store, opened(server) as other:
+        other.listen(lambda hint: heard.set() if hint is Hint.WORK else None)
+        # the subscription is made beside the opening: whoever comes before it, polling finds
+        with client(server) as looking:
+            async with asyncio.timeout(10):
+                while dict(looking.pubsub_numsub("{offpath}:hints"))[b"{offpath}:hints"] < 2:
+                    await store.ping()
+        await store.commit(Effects(jobs=(new_job(task="t"),)))
+        async with asyncio.timeout(10):
+            await heard.wait()
+
+
+async def test_calls_of_many_share_one_connection_and_each_gets_its_own_answer(
+    servers: list[Broker],
+) -> None:
+    server = started(servers)
+    async with opened(server) as store:
+        jobs = [new_job(task="t") for _ in range(200)]
+        answers = await asyncio.gather(*(store.commit(Effects(jobs=(job,))) for job in jobs))
+        assert [answer[0].id for answer in answers] == [job.id for job in jobs]
+        assert all(answer[0].created for answer in answers)
+        found = await asyncio.gather(*(store.states([job.id]) for job in jobs))
+        assert found == [{job.id: JobState.QUEUED} for job in jobs]
+        with client(server) as other:
+            ours = [each for each in other.client_list() if each["cmd"] != "client|list"]
+    assert len(ours) <= 2  # one asks, one listens
+
+
+async def test_a_cancelled_call_takes_no_answer_of_another(servers: list[Broker]) -> None:
+    server = started(servers)
+    job = new_job(task="t")
+    async with opened(server) as store:
+        await store.commit(Effects(jobs=(job,)))
+        given_up = asyncio.create_task(store.get(["nobody"]))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        assert [each.id for each in await store.get([job.id])] == [job.id]
+
+
+async def test_a_silent_server_costs_a_call_its_time_and_no_more(servers: list[Broker]) -> None:
+    server = started(servers)
+    store = RedisStore(server.url, call_timeout=2.0)
+    await store.open()
+    try:
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(StoreUnavailable, match="no answer"):
+            await store.commit(Effects(jobs=(new_job(task="t"),)))
+        server.process.send_signal(signal.SIGCONT)
+        with suppress(StoreUnavailable):  # the connection may still be on its way
+            await store.ping()
+        await store.commit(Effects(jobs=(new_job(task="t"),)))
+        assert await run_one(store) is SettleStatus.APPLIED
+    finally:
+        await store.close()
 
 
 async def test_a_server_that_throws_keys_away_is_refused(servers: list[Broker]) -> None:

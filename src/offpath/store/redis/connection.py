@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from importlib.resources import files
@@ -14,10 +14,9 @@ from typing import Any, Final
 
 import msgspec
 import redis
-from redis import asyncio as driver
+from redis.asyncio.connection import ConnectionPool
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
@@ -28,6 +27,7 @@ from offpath.store.redis import keys
 from offpath.store.redis.address import ServerAddress
 from offpath.store.redis.faults import told_as_store_errors, translated
 from offpath.store.redis.job_rows import micros, moment
+from offpath.store.redis.wire import Wire, heard
 
 _log = logging.getLogger("offpath.store")
 
@@ -37,8 +37,6 @@ VERSION: Final = hashlib.sha256(_TEXT.encode()).hexdigest()[:12]
 LIBRARY: Final = f"offpath_{VERSION}"
 _CODE: Final = f"#!lua name={LIBRARY}\n" + _TEXT.replace("VERSION", VERSION)
 
-_CONNECTIONS: Final = 16
-"""Connections of one process: a call waits for a free one."""
 _FRESH: Final = 1.0
 """Seconds for which the distance of our clock and the server's is believed."""
 _LISTEN_AGAIN: Final = 1.0
@@ -56,7 +54,8 @@ class RedisConnection:
         self.clock = clock
         self.hints = Hints()
         self._timeout = call_timeout
-        self._client: driver.Redis | None = None
+        self._pool: ConnectionPool | None = None
+        self._wire: Wire | None = None
         self._blocking: redis.Redis | None = None
         self._listening: asyncio.Task[None] | None = None
         self._ahead = 0
@@ -66,18 +65,19 @@ class RedisConnection:
 
     async def open(self) -> None:
         """Connect, and load our functions. Raises ``StoreUnavailable``."""
-        if self._client is not None:
+        if self._wire is not None:
             return
-        pool = driver.BlockingConnectionPool.from_url(
+        self._pool = ConnectionPool.from_url(
             self.address.url,
-            max_connections=_CONNECTIONS,
-            timeout=self._timeout,
-            socket_timeout=self._timeout,
+            protocol=2,
+            # each call has a limit of its own; a wake-up is waited for without any
+            socket_timeout=None,
             socket_connect_timeout=self._timeout,
+            socket_keepalive=True,
             # a driver that repeats a write by itself would hide that the first one was carried out
             retry=AsyncRetry(NoBackoff(), 0),
         )
-        self._client = driver.Redis(connection_pool=pool)
+        self._wire = Wire(self._pool.make_connection, self._timeout)
         self._blocking = redis.Redis.from_url(
             self.address.url,
             socket_timeout=self._timeout,
@@ -94,29 +94,26 @@ class RedisConnection:
 
     async def close(self) -> None:
         """Give back all connections. Idempotent."""
-        # first, so that the listening ends even where the driver swallows its cancellation
-        client, self._client = self._client, None
         listening, self._listening = self._listening, None
         if listening is not None:
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening
-        if client is not None:
-            await client.aclose(close_connection_pool=True)
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.close()
         blocking, self._blocking = self._blocking, None
         if blocking is not None:
             blocking.close()
 
-    @property
-    def client(self) -> driver.Redis:
-        """The driver's client. Raises ``StoreUnavailable`` when the store is not open."""
-        if self._client is None:
+    async def _ask(self, *commands: Sequence[Any]) -> list[Any]:
+        if self._wire is None:
             raise StoreUnavailable("the store is not open: open the app first")
-        return self._client
+        return await self._wire.ask(*commands)
 
     async def _load(self) -> None:
         try:
-            await self.client.function_load(_CODE)
+            await self._ask(["FUNCTION", "LOAD", _CODE])
         except ResponseError as error:
             if "already exists" not in str(error):
                 raise
@@ -136,12 +133,11 @@ class RedisConnection:
 
     async def _fcall(self, function: str, args: Sequence[Any]) -> Any:  # noqa: ANN401 - as above
         name = f"offpath_{function}_{VERSION}"
+        called = ["FCALL", name, 1, self.prefix, *args]
         if not self.address.wait:
-            return await _awaited(self.client.fcall(name, 1, self.prefix, *args))
-        async with self.client.pipeline(transaction=False) as pipe:
-            pipe.fcall(name, 1, self.prefix, *args)
-            pipe.wait(self.address.wait, _WAIT_LIMIT)
-            answer, replicas = await pipe.execute()
+            (answer,) = await self._ask(called)
+            return answer
+        answer, replicas = await self._ask(called, ["WAIT", self.address.wait, _WAIT_LIMIT])
         if replicas < self.address.wait:
             raise StoreUnavailable(
                 f"{replicas} of {self.address.wait} replicas confirmed a write in time: "
@@ -152,17 +148,12 @@ class RedisConnection:
     async def read(self, *commands: Sequence[Any]) -> list[Any]:
         """The answers to some reads, sent at once; the clock is asked along."""
         with told_as_store_errors():
-            async with self.client.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                timed = self.clock is None
-                if timed:
-                    pipe.execute_command("TIME")
-                answers = await pipe.execute()
+            timed = self.clock is None
+            answers = await self._ask(*commands, *([["TIME"]] if timed else []))
         if timed:
             seconds, rest = answers.pop()
             self.measured(int(seconds) * 1_000_000 + int(rest))
-        return answers
+        return [_shaped(*each) for each in zip(commands, answers, strict=True)]
 
     # -- the clock -------------------------------------------------------------------------
 
@@ -201,28 +192,23 @@ class RedisConnection:
 
     async def _listen(self) -> None:
         """Tell what other processes publish, for as long as the store is open."""
-        while (client := self._client) is not None:
+        while self._pool is not None:
             try:
-                await self._hear(client)
+                channel = self.prefix + keys.HINTS
+                async for told in heard(self._pool.make_connection, channel):
+                    with suppress(ValueError):  # a hint of a later version
+                        self.hints.emit(Hint(told.decode()))
             except (RedisError, OSError) as error:
-                if self._client is None:
-                    return
                 _log.debug("wake-ups of Redis are not heard: %s", translated(error))
             await asyncio.sleep(_LISTEN_AGAIN)
 
-    async def _hear(self, client: driver.Redis) -> None:
-        async with client.pubsub() as pubsub:
-            await pubsub.subscribe(self.prefix + keys.HINTS)
-            while True:
-                told = await pubsub.get_message(ignore_subscribe_messages=True, timeout=None)
-                if told is None:
-                    raise ConnectionLost("the subscription ended")
-                with suppress(ValueError):  # a hint of a later version
-                    self.hints.emit(Hint(told["data"].decode()))
 
-
-def _awaited(answer: Any) -> Awaitable[Any]:  # noqa: ANN401 - the driver's types serve both kinds
-    return answer  # type: ignore[no-any-return]
+def _shaped(command: Sequence[Any], answer: Any) -> Any:  # noqa: ANN401 - as the server answers
+    """The fields of a whole hash by name; any other answer as it is."""
+    if command[0] != "HGETALL":
+        return answer
+    flat = iter(answer)
+    return dict(zip(flat, flat, strict=True))
 
 
 def packed(value: object) -> bytes:

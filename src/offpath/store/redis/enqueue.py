@@ -2,21 +2,101 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from offpath.model.effects import Effects
+from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
+from offpath.store.hints import Hint
 from offpath.store.partial import refuse_absent
 from offpath.store.redis.capabilities import CAPABILITIES
-from offpath.store.redis.job_rows import StoredJob
+from offpath.store.redis.connection import RedisConnection, packed
+from offpath.store.redis.job_rows import StoredJob, new_row
 from offpath.store.redis.unit import Unit
 from offpath.store.refusals import id_taken, key_held, not_unicode, refuse_contributions
-from offpath.store.rows.jobs import enqueued, rewritten, terms_of
+from offpath.store.rows.jobs import enqueued, rewritten, run_at_of, terms_of
 from offpath.store.rows.messages import check
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
+
+
+class Enqueuer:
+    """Writes jobs that stand alone, in one call for many callers: those that come while a call is
+    on its way go together with the next one.
+    """
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
+        self._flying: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[list[list[Any]], asyncio.Future[bool]]] = []
+
+    async def commit(self, effects: Effects) -> list[Enqueued] | None:
+        """Write these jobs; None, and nothing is written, where they need a decision."""
+        if not _stand_alone(effects):
+            return None
+        now = await self._connection.now()
+        try:
+            rows = [new_row(job, now) for job in effects.jobs]
+        except UnicodeEncodeError:
+            return None
+        if not await self._write(rows):
+            return None
+        self._connection.hints.emit(Hint.WORK)
+        return [
+            Enqueued(id=job.id, job_id=job.id, created=True, run_at=run_at_of(job, now))
+            for job in effects.jobs
+        ]
+
+    async def _write(self, rows: list[list[Any]]) -> bool:
+        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((rows, written))
+        if self._flying is None:
+            self._flying = asyncio.create_task(self._fly())
+        return await written
+
+    async def _fly(self) -> None:
+        """Write what waits, until nothing does."""
+        try:
+            while self._waiting:
+                together, self._waiting = self._waiting, []
+                await self._send(together)
+        finally:
+            self._flying = None
+
+    async def _send(self, together: list[tuple[list[list[Any]], asyncio.Future[bool]]]) -> None:
+        rows = [row for given, _ in together for row in given]
+        try:
+            # two callers with one id: each decides alone
+            alone = len({row[0] for row in rows}) == len(rows)
+            done = bool(alone and await self._connection.call("enqueue", packed(rows)))
+        except Exception as error:  # noqa: BLE001 - whoever waits is told
+            for _, written in together:
+                if not written.done():
+                    written.set_exception(error)
+            return
+        for _, written in together:
+            if not written.done():
+                written.set_result(done)
+
+
+def _stand_alone(effects: Effects) -> bool:
+    """True if there are new jobs, nothing else, and none that others have to do with."""
+    if not effects.jobs or effects != Effects(jobs=effects.jobs):
+        return False
+    return all(
+        job.unique is None
+        and not job.announce
+        and job.gate is None
+        and job.limit is None
+        and job.group_id in {None, job.id}
+        and job.group_policy is GroupPolicy.SETTLE_ALL
+        and not _unreadable(job.id, job.queue, job.task, job.input)
+        for job in effects.jobs
+    )
 
 
 async def commit(unit: Unit, effects: Effects) -> list[Enqueued]:

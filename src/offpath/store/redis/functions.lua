@@ -157,6 +157,46 @@ local special = {
   ['@leave'] = function(P, c) leave(P, c[2], c[3], c[4]); return 0 end,
 }
 
+-- Another kind of value under a key would end the writes half-way.
+local function refused_kind(kinds)
+  for key, kind in pairs(kinds) do
+    local found = redis.call('TYPE', key).ok
+    if found ~= 'none' and found ~= kind then
+      return redis.error_reply('WRONGTYPE the key ' .. key .. ' holds a ' .. found .. ' of somebody else')
+    end
+  end
+end
+
+-- Changes of indexes, gathered by key and written at once.
+local function new_changes(P)
+  return { gone = {}, added = {}, queues = {}, numbers = {}, kinds = { [P .. 'n'] = 'hash' } }
+end
+
+local function take_out(changes, key, member)
+  push(changes.gone, key, member)
+  changes.kinds[key] = 'zset'
+end
+
+local function put_in(changes, key, score, member)
+  push(changes.added, key, score, member)
+  changes.kinds[key] = 'zset'
+end
+
+local function put_queue(P, changes, queue, task)
+  changes.queues[P .. 'q:' .. task] = changes.queues[P .. 'q:' .. task] or {}
+  changes.queues[P .. 'q:' .. task][queue] = true
+  changes.kinds[P .. 'q:' .. task] = 'set'
+end
+
+local function write_changes(P, changes)
+  for key, members in pairs(changes.gone) do many('ZREM', key, members) end
+  for key, members in pairs(changes.added) do many('ZADD', key, members) end
+  for key, names in pairs(changes.queues) do
+    for name in pairs(names) do redis.call('SADD', key, name) end
+  end
+  add_counts(P, changes.numbers)
+end
+
 -- apply ---------------------------------------------------------------------------------------
 
 -- One transition that a client has decided: it holds if every field that the client has read is
@@ -173,12 +213,8 @@ local function apply(keys, args)
     end
     if (found or '') ~= check[3] then return { 0, number } end
   end
-  for key, kind in pairs(unit[2]) do -- another kind of value would end the writes half-way
-    local found = redis.call('TYPE', key).ok
-    if found ~= 'none' and found ~= kind then
-      return redis.error_reply('WRONGTYPE the key ' .. key .. ' holds a ' .. found .. ' of somebody else')
-    end
-  end
+  local refused = refused_kind(unit[2])
+  if refused then return refused end
   local answers = { 1 }
   for _, command in ipairs(unit[3]) do
     local run = special[command[1]]
@@ -333,7 +369,7 @@ local function lease(keys, args)
     local clock = redis.call('TIME')
     now = clock[1] .. string.format('%06d', clock[2])
   end
-  local t, nobody = tonumber(now), { now, '0', '' }
+  local t, nobody = tonumber(now), cmsgpack.pack({ now, false, '' })
   local expires = redis.call('HGET', P .. 'w:' .. asked.worker, 'x')
   if not expires or tonumber(expires) <= t then return nobody end
   local queues, lanes, all = lanes_of(P, asked, t)
@@ -345,10 +381,13 @@ local function lease(keys, args)
     if queue.room >= asked.limit then queue.room = math.huge end
     best_lane(queue, rooms)
   end
-  local taken, gone, began, numbers, news = {}, {}, {}, {}, {}
+  local taken, changes, news, more = {}, new_changes(P), {}, not all
+  local held = P .. 'h:' .. asked.worker
+  local refused = refused_kind({ [held] = 'zset', [P .. 's:queued'] = 'zset', [P .. 's:running'] = 'zset',
+    [P .. 'u'] = 'zset', [P .. 'n'] = 'hash', [P .. 'hw'] = 'set', [P .. 'k'] = 'hash', [P .. 'ma'] = 'zset',
+    [P .. 'mi'] = 'zset', [P .. 'mn'] = 'string', [P .. 'ms'] = 'set' })
+  if refused then return refused end
   local released = {} -- unique keys given up in this lease: they are free for the next one only
-  local answer = { now, '0', '' }
-  local more = not all
   while true do
     local queue = best_queue(queues)
     if not queue then break end
@@ -356,7 +395,7 @@ local function lease(keys, args)
     local id = string.sub(lane.place, PLACE + 1)
     local row = read_row(P, id)
     if not row or row.s ~= 'queued' then
-      push(gone, lane.r, lane.place) -- of nobody
+      take_out(changes, lane.r, lane.place) -- of nobody
     elseif not awaits_key(P, id, row, t) and not (released[row.uk or 0] and in_scope(row, 'running', t)) then
       if #taken == asked.limit then more = true; break end
       if row.uk and redis.call('HGET', P .. 'k', row.uk) == id then released[row.uk] = true end
@@ -364,13 +403,13 @@ local function lease(keys, args)
       local blob = cjson.encode(row)
       redis.call('HSET', P .. 'j:' .. id, 'd', blob)
       hold_key(P, id, row, t)
-      push(gone, lane.r, lane.place)
-      push(gone, P .. 's:queued', id)
-      if row.dd then push(gone, P .. 'u', id) end
-      push(began, P .. 'h:' .. asked.worker, now, id)
-      push(began, P .. 's:running', 0, id)
-      count(numbers, 'queued', row.q, row.t, -1)
-      count(numbers, 'running', row.q, row.t, 1)
+      take_out(changes, lane.r, lane.place)
+      take_out(changes, P .. 's:queued', id)
+      if row.dd then take_out(changes, P .. 'u', id) end
+      put_in(changes, held, now, id)
+      put_in(changes, P .. 's:running', 0, id)
+      count(changes.numbers, 'queued', row.q, row.t, -1)
+      count(changes.numbers, 'running', row.q, row.t, 1)
       if told(row, RUNNING) then announce(P, id, row, asked, #taken, now); news[1] = true end
       taken[#taken + 1] = { lane.place, id, blob }
       queue.served = queue.served + 1
@@ -382,9 +421,7 @@ local function lease(keys, args)
       if each == queue or rooms[lane.task] <= 0 then best_lane(each, rooms) end
     end
   end
-  for key, members in pairs(gone) do many('ZREM', key, members) end
-  for key, members in pairs(began) do many('ZADD', key, members) end
-  add_counts(P, numbers)
+  write_changes(P, changes)
   if #taken > 0 then redis.call('SADD', P .. 'hw', asked.worker) end
   if news[1] then redis.call('PUBLISH', P .. 'hints', 'messages') end
   local due
@@ -393,14 +430,152 @@ local function lease(keys, args)
     if first[2] and (not due or tonumber(first[2]) < due) then due = tonumber(first[2]) end
   end
   table.sort(taken, function(a, b) return a[1] < b[1] end)
-  answer[2] = more and '1' or '0'
-  answer[3] = due and string.format('%.0f', due) or ''
+  local answer = { now, more, due and string.format('%.0f', due) or '' }
   for _, each in ipairs(taken) do
     answer[#answer + 1] = each[2]
     answer[#answer + 1] = each[3]
     answer[#answer + 1] = redis.call('HGET', P .. 'j:' .. each[2], 'i') or ''
   end
-  return answer
+  return cmsgpack.pack(answer)
+end
+
+-- enqueue -------------------------------------------------------------------------------------
+
+-- New jobs that stand alone: without unique key, group and announcements. Each is its id, row,
+-- input, queue, task, whether it is due, place or time, and deadline. One that is known, and nothing
+-- is written: then the client decides.
+local function enqueue(keys, args)
+  local P, jobs = keys[1], cmsgpack.unpack(args[1])
+  local changes = new_changes(P)
+  for _, job in ipairs(jobs) do
+    local id, lane = job[1], pair(job[4], job[5])
+    if redis.call('HEXISTS', P .. 'j:' .. id, 'd') == 1 then return 0 end
+    put_in(changes, P .. 'id', 0, id)
+    put_in(changes, P .. 's:queued', 0, id)
+    if job[6] then
+      put_in(changes, P .. 'r:' .. lane, 0, job[7])
+    else
+      put_in(changes, P .. 'd:' .. lane, job[7], id)
+    end
+    if job[8] then put_in(changes, P .. 'u', job[8], id) end
+    put_queue(P, changes, job[4], job[5])
+    count(changes.numbers, 'queued', job[4], job[5], 1)
+  end
+  local refused = refused_kind(changes.kinds)
+  if refused then return refused end
+  for _, job in ipairs(jobs) do redis.call('HSET', P .. 'j:' .. job[1], 'd', job[2], 'i', job[3]) end
+  write_changes(P, changes)
+  redis.call('PUBLISH', P .. 'hints', 'work')
+  return 1
+end
+
+-- settle --------------------------------------------------------------------------------------
+
+local FIRST = 62135596800 -- seconds from the year 1 to 1970: with them no time is negative
+local FAILURES = 50 -- failures that are kept of a job
+
+local function place_of(row, id)
+  local micros = tonumber(row.ra)
+  local seconds = math.floor(micros / 1000000)
+  return string.format('%010.0f%012.0f%06.0f', 2147483648 - (row.p or 0), seconds + FIRST,
+    micros - seconds * 1000000) .. id
+end
+
+-- The row of a job whose attempt has ended; its state is told first, for what comes of the others.
+local function ended_row(row, id, now, settlement)
+  local state, reason = settlement[4], settlement[8]
+  if row.cr then state, reason = 'cancelled', 'cancelled' end
+  row.s, row.w, row.re = state, nil, reason or nil
+  if state == 'queued' then
+    row.ra = settlement[9] or row.ra
+    row.a = (row.a or 1) + settlement[10]
+    row.pl = place_of(row, id)
+    return
+  end
+  row.fi, row.ex = now, settlement[5] or nil
+end
+
+local function failures_of(text)
+  return select(2, string.gsub(text or '', '"kind":', ''))
+end
+
+-- Attempts that ended without effects. Each settlement is: job, worker, delivery, state, time until
+-- which it is kept, result, failure, reason, time of the next attempt, attempts more; an empty text
+-- is none. Answers for each whether the fence held, the state, the time of the next attempt, and the
+-- answer of its group. Where one needs more than this does, 0, and nothing is written.
+local function settle(keys, args)
+  local P, settlements, now = keys[1], cmsgpack.unpack(args[1]), args[2]
+  local t, changes, rows, answers, seen = tonumber(now), new_changes(P), {}, {}, {}
+  for number, each in ipairs(settlements) do
+    local id = each[1]
+    local facts = redis.call('HMGET', P .. 'j:' .. id, 'd', 'f')
+    local row = facts[1] and not seen[id] and cjson.decode(facts[1])
+    if row and row.s == 'running' and row.w == each[2] and (row.dl or 0) == each[3] then
+      if row.an or row.su or row.al then return 0 end
+      if each[7] and failures_of(facts[2]) >= FAILURES then return 0 end
+      seen[id] = true
+      local grouped = redis.call('EXISTS', P .. 'g:' .. row.gr) == 1
+      if each[11] and not grouped then return 0 end
+      rows[number] = { row, facts[2], grouped }
+      changes.kinds[P .. 'g:' .. row.gr] = 'hash'
+    end
+  end
+  local held = {}
+  for number, each in ipairs(settlements) do
+    local found = rows[number]
+    if found then
+      local id, row = each[1], found[1]
+      take_out(changes, P .. 'h:' .. row.w, id)
+      take_out(changes, P .. 's:running', id)
+      count(changes.numbers, 'running', row.q, row.t, -1)
+      ended_row(row, id, now, each)
+      count(changes.numbers, row.s, row.q, row.t, 1)
+      put_in(changes, P .. 's:' .. row.s, 0, id)
+      if row.s == 'queued' then
+        local lane = pair(row.q, row.t)
+        if tonumber(row.ra) > t then
+          put_in(changes, P .. 'd:' .. lane, row.ra, id)
+        else
+          put_in(changes, P .. 'r:' .. lane, 0, row.pl)
+        end
+        if row.dd then put_in(changes, P .. 'u', row.dd, id) end
+        put_queue(P, changes, row.q, row.t)
+      elseif row.ex then
+        put_in(changes, P .. 'x', row.ex, id)
+      end
+    end
+  end
+  changes.kinds[P .. 'k'], changes.kinds[P .. 'gc'] = 'hash', 'zset'
+  local refused = refused_kind(changes.kinds)
+  if refused then return refused end
+  for number, each in ipairs(settlements) do
+    local found = rows[number]
+    if not found then
+      answers[number] = { false, '', '', -1, 0 }
+    else
+      local id, row, key = each[1], found[1], P .. 'j:' .. each[1]
+      redis.call('HSET', key, 'd', cjson.encode(row))
+      local succeeded = row.s == 'succeeded'
+      if succeeded and each[6] then redis.call('HSET', key, 'r', each[6]) end
+      if each[7] then
+        local before = found[2] and string.sub(found[2], 1, -2) .. ',' or '['
+        redis.call('HSET', key, 'f', before .. each[7] .. ']')
+      end
+      hold_key(P, id, row, t)
+      local told = -1
+      if ENDED[row.s] then
+        if succeeded and found[3] and each[6] and not each[11] then
+          special['@value'](P, { '', row.gr, each[6], '0' })
+        end
+        told = count_member(P, row.gr, 'end', -1, succeeded and 0 or 1)
+      end
+      held[ENDED[row.s] and 'ended' or 'work'] = true
+      answers[number] = { true, row.s, row.s == 'queued' and row.ra or '', told, row.rd or 0 }
+    end
+  end
+  write_changes(P, changes)
+  for hint in pairs(held) do redis.call('PUBLISH', P .. 'hints', hint) end
+  return cmsgpack.pack(answers)
 end
 
 -- workers -------------------------------------------------------------------------------------
@@ -422,6 +597,31 @@ local function vouch(keys, args)
   return 1
 end
 
-redis.register_function('offpath_apply_VERSION', apply)
-redis.register_function('offpath_lease_VERSION', lease)
-redis.register_function('offpath_vouch_VERSION', vouch)
+-- Of the jobs that a worker believes to hold, the numbers of those that it does not hold any more, and
+-- of those that are to be cancelled. Each is its id and delivery. Before them: the end of its lease.
+local function signals(keys, args)
+  local P, worker, lost, cancelled = keys[1], args[1], {}, {}
+  for number, each in ipairs(cmsgpack.unpack(args[2])) do
+    local row = read_row(P, each[1])
+    if not row or row.s ~= 'running' or row.w ~= worker or (row.dl or 0) ~= each[2] then
+      lost[#lost + 1] = number
+    elseif row.cr then
+      cancelled[#cancelled + 1] = number
+    end
+  end
+  return { redis.call('HGET', P .. 'w:' .. worker, 'x') or '', lost, cancelled }
+end
+
+-- What brings no work into being goes on while the memory is full: so a full server can be emptied.
+local function register(name, callback, grows)
+  redis.register_function({ function_name = 'offpath_' .. name .. '_VERSION', callback = callback,
+    flags = grows and {} or { 'allow-oom' } })
+end
+
+register('apply', apply, true)
+register('enqueue', enqueue, true)
+register('go_on', apply)
+register('lease', lease)
+register('settle', settle)
+register('signals', signals)
+register('vouch', vouch)

@@ -21,12 +21,13 @@ from offpath.model.job import (
     JobRecord,
     JobState,
     LeasedJob,
+    NewJob,
     UniqueClaim,
     UniquePolicy,
 )
 from offpath.store.redis import keys
 from offpath.store.refusals import not_unicode
-from offpath.store.rows.jobs import PLAIN, JobTerms
+from offpath.store.rows.jobs import PLAIN, JobTerms, deadline_of, run_at_of
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -138,7 +139,12 @@ def holds(row: StoredJob, job: LeasedJob) -> bool:
 
 def place_of(record: JobRecord) -> str:
     """The member under which a job waits: a better place sorts first."""
-    return f"{2**31 - record.priority:010d}{micros(record.run_at) + _FIRST:018d}{record.id}"
+    return place_at(record.priority, micros(record.run_at), record.id)
+
+
+def place_at(priority: int, run_at: int, job_id: str) -> str:
+    """The member under which a job of this priority and time waits."""
+    return f"{2**31 - priority:010d}{run_at + _FIRST:018d}{job_id}"
 
 
 def run_time(place: str) -> datetime:
@@ -191,6 +197,39 @@ def packed(row: StoredJob) -> bytes:
             al=row.alone,
         )
     )
+
+
+def new_row(job: NewJob, now: datetime) -> list[Any]:
+    """A new job that stands alone, as the function ``enqueue`` takes it.
+
+    Raises ``StoreRejected``, and ``UnicodeEncodeError`` for text that cannot be stored.
+    """
+    at = now if job.run_at is None and job.delay == 0.0 else run_at_of(job, now)
+    time, entered = micros(at), micros(now)
+    place, deadline = place_at(job.priority, time, job.id), text_of(deadline_of(job, now))
+    row = KeptJob(
+        t=job.task,
+        q=job.queue,
+        s="queued",
+        ra=str(time),
+        ea=str(entered),
+        gr=job.id,
+        fp=job.fingerprint,
+        pl=place,
+        p=job.priority,
+        op=job.options,
+        pa=job.parent,
+        de=job.dependents,
+        dd=deadline,
+        tg=job.tags,
+        fk=job.fair_key,
+        hd=job.headers,
+        di=_fraction(job.deadline_in),
+    )
+    due = time <= entered
+    placed = place if due else str(time)
+    blob = _packed(row).decode()
+    return [job.id, blob, job.input, job.queue, job.task, due, placed, deadline or False]
 
 
 def row_of(job_id: str, fields: list[Any]) -> StoredJob:
@@ -258,14 +297,14 @@ def _terms(kept: KeptJob) -> JobTerms:
     )
 
 
-def leased_job(job_id: str, blob: bytes, given: bytes) -> LeasedJob:
+def leased_job(job_id: str, blob: str, given: str) -> LeasedJob:
     """The job that a lease has handed out."""
     kept = _unpacked(blob)
     return LeasedJob(
         id=job_id,
         task=kept.t,
         queue=kept.q,
-        input=given.decode(),
+        input=given,
         worker=kept.w or "",
         deliveries=kept.dl,
         attempt=kept.a,

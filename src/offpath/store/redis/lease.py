@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from offpath.model import suspicion
@@ -23,6 +24,8 @@ from offpath.store.redis.reads import paused_queues
 from offpath.store.redis.unit import Unit
 from offpath.store.refusals import not_registered, refuse_waiting
 from offpath.store.rows.jobs import handed_out, leased
+
+_unpacked = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 async def lease(connection: RedisConnection, request: LeaseRequest, new_id: str) -> Leased:
@@ -52,18 +55,15 @@ def _shown(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 
-def _leased(connection: RedisConnection, answer: Sequence[Any]) -> Leased:
-    now = moment(answer[0].decode())
+def _leased(connection: RedisConnection, answer: bytes) -> Leased:
+    told, more, due, *rest = _unpacked(answer)
+    now = moment(told)
     if connection.clock is None:
-        connection.measured(int(answer[0]))
-    due = answer[2].decode()
-    rows = iter(answer[3:])
-    jobs = tuple(
-        leased_job(job_id.decode(), blob, given)
-        for job_id, blob, given in zip(rows, rows, rows, strict=True)
-    )
+        connection.measured(int(told))
+    rows = iter(rest)
+    jobs = tuple(leased_job(*each) for each in zip(rows, rows, rows, strict=True))
     due_in = max((moment(due) - now).total_seconds(), 0.0) if due else None
-    return Leased(jobs=jobs, now=now, more=answer[1] == b"1", due_in=due_in)
+    return Leased(jobs=jobs, now=now, more=more, due_in=due_in)
 
 
 async def start(unit: Unit, job: NewJob, worker: str) -> LeasedJob | None:

@@ -189,9 +189,7 @@ def _is_free(message: MemoryMessage, now: datetime) -> bool:
 
 
 def pairs(flat: Sequence[Any]) -> list[tuple[str, float]]:
-    """Members with their scores, however the driver gives them."""
-    if flat and not isinstance(flat[0], bytes):
-        return [(member.decode(), float(score)) for member, score in flat]
+    """Members with their scores."""
     names = iter(flat)
     return [(member.decode(), float(score)) for member, score in zip(names, names, strict=True)]
 

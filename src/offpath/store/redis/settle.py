@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from offpath.errors import Conflict, InvalidArgument, StoreError
 from offpath.model.effects import Effects
 from offpath.model.group import Contribution
-from offpath.model.job import Enqueued, JobRecord, JobState
+from offpath.model.job import TERMINAL, Enqueued, Failure, JobRecord, JobState
 from offpath.model.settlement import (
+    Cancelled,
+    Dead,
     Outcome,
+    Released,
+    Retry,
     Settled,
     Settlement,
     SettleStatus,
@@ -21,10 +27,12 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.capabilities import Profile
+from offpath.store.hints import Hint
 from offpath.store.partial import missing, refuse_absent
 from offpath.store.redis import enqueue
 from offpath.store.redis.capabilities import CAPABILITIES
-from offpath.store.redis.job_rows import StoredJob, holds
+from offpath.store.redis.connection import RedisConnection, packed
+from offpath.store.redis.job_rows import StoredJob, holds, micros, moment
 from offpath.store.redis.jobs import group_done
 from offpath.store.redis.unit import Unit
 from offpath.store.refusals import fold_raised
@@ -32,6 +40,83 @@ from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.jobs import settled
 
 _LOST = SettleStatus.LEASE_LOST
+_Answer = tuple[bool, str, str, int, int]
+"""If the fence held, the state, the next attempt's time, the answer of its group, its redrives."""
+_unpacked = msgspec.msgpack.Decoder(list[_Answer]).decode
+
+
+async def settle_plain(
+    connection: RedisConnection, settlements: Sequence[Settlement]
+) -> list[Settled] | None:
+    """End attempts that have no effects, in one call of a function; None, and nothing is written,
+    where one needs a decision of ours.
+    """
+    now = await connection.now()
+    try:
+        asked = [_asked(each, now) for each in settlements]
+        question = packed(asked)
+    except (StoreError, UnicodeEncodeError):
+        return None  # one of them is refused: which, the other way tells
+    if not all(asked):
+        return None
+    answer = await connection.call("settle", question, str(micros(now)))
+    if answer == 0:
+        return None
+    settled_ones = _unpacked(answer)
+    states = {each[1] for each in settled_ones}
+    if JobState.QUEUED in states:
+        connection.hints.emit(Hint.WORK)
+    if states & TERMINAL:
+        connection.hints.emit(Hint.ENDED)
+    return [_answer(*pair) for pair in zip(settlements, settled_ones, strict=True)]
+
+
+def _asked(settlement: Settlement, now: datetime) -> list[Any]:
+    """A settlement as the function takes it; empty where it does not. Raises StoreRejected."""
+    job, outcome = settlement.job, settlement.outcome
+    if settlement.effects:
+        return []
+    keep = maybe_later(now, settlement.keep)
+    kept = False if keep is None else str(micros(keep))
+    match outcome:
+        case Succeeded(result=result, contributes=gives):
+            rest = ["succeeded", kept, result or False, False, False, False, 0, not gives]
+        case Retry(delay=delay, failure=failure):
+            due = str(micros(later(now, delay)))
+            rest = ["queued", kept, False, _failed(failure, now), False, due, 1, False]
+        case Snoozed(cool_down=None, delay=delay, until=until, reason=reason):
+            due = str(micros(later(now, delay) if until is None else until))
+            rest = ["queued", kept, False, False, reason, due, 0, False]
+        case Released(reason=reason):
+            rest = ["queued", kept, False, False, reason or False, False, 0, False]
+        case Dead(reason=dead, failure=failure):
+            rest = ["dead", kept, False, _failed(failure, now), dead.value, False, 0, False]
+        case Cancelled(failure=failure):
+            rest = ["cancelled", kept, False, _failed(failure, now), "cancelled", False, 0, False]
+        case _:
+            return []
+    return [job.id, job.worker, job.deliveries, *rest]
+
+
+def _failed(failure: Failure | None, now: datetime) -> str | bool:
+    if failure is None:
+        return False
+    at = failure if failure.at is not None else replace(failure, at=now)
+    return msgspec.json.encode(at).decode()
+
+
+def _answer(settlement: Settlement, answer: _Answer) -> Settled:
+    held, state, run_at, told, redrives = answer
+    if not held:
+        return Settled(id=settlement.job.id, status=_LOST)
+    return Settled(
+        id=settlement.job.id,
+        status=SettleStatus.APPLIED,
+        state=JobState(state),
+        run_at=moment(run_at) if run_at else None,
+        group_done=told & 3 == 1 or (told & 3 == 0 and redrives == 0),
+        closing=told > 0 and bool(told & 4),
+    )
 
 
 async def settle(unit: Unit, settlements: Sequence[Settlement]) -> list[Settled]:

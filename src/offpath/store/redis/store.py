@@ -85,6 +85,7 @@ class RedisStore(PartialStore):
         call_timeout: float = 5.0,
     ) -> None:
         self._connection = RedisConnection(parsed(url), clock=clock, call_timeout=call_timeout)
+        self._enqueuer = enqueue.Enqueuer(self._connection)
         self._new_id = ids
         self._capabilities = CAPABILITIES
 
@@ -140,8 +141,8 @@ class RedisStore(PartialStore):
         """Call ``callback`` when something may have changed, here or elsewhere."""
         return self._connection.hints.subscribe(callback)
 
-    async def _do(self, work: Callable[[Unit], Awaitable[T]]) -> T:
-        answer, _ = await transacted(self._connection, self._new_id, work)
+    async def _do(self, work: Callable[[Unit], Awaitable[T]], *, grows: bool = False) -> T:
+        answer, _ = await transacted(self._connection, self._new_id, work, grows=grows)
         return answer
 
     async def _look(self) -> Unit:
@@ -157,12 +158,21 @@ class RedisStore(PartialStore):
 
     async def commit(self, effects: Effects) -> list[Enqueued]:
         """Write all effects or none."""
-        return await self._do(lambda unit: enqueue.commit(unit, effects))
+        alone = await self._enqueuer.commit(effects)
+        if alone is not None:
+            return alone
+        return await self._do(lambda unit: enqueue.commit(unit, effects), grows=True)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""
+        plain = await settle.settle_plain(self._connection, settlements) if settlements else []
+        if plain is not None:
+            return plain
         answers, unit = await transacted(
-            self._connection, self._new_id, lambda unit: settle.settle(unit, settlements)
+            self._connection,
+            self._new_id,
+            lambda unit: settle.settle(unit, settlements),
+            grows=any(each.effects for each in settlements),
         )
         return settle.answered(unit, answers)
 
@@ -180,7 +190,7 @@ class RedisStore(PartialStore):
 
     async def start(self, job: NewJob, worker: str) -> LeasedJob | None:
         """Enqueue a job and hand it to this worker."""
-        return await self._do(lambda unit: lease.start(unit, job, worker))
+        return await self._do(lambda unit: lease.start(unit, job, worker), grows=True)
 
     async def progress(self, job: LeasedJob, progress: str) -> None:
         """Record how far a held job is."""
@@ -406,7 +416,7 @@ class RedisStore(PartialStore):
 
     async def put_endpoint(self, endpoint: Endpoint) -> bool:
         """Add or change an endpoint."""
-        return await self._do(lambda unit: documents.put_endpoint(unit, endpoint))
+        return await self._do(lambda unit: documents.put_endpoint(unit, endpoint), grows=True)
 
     async def endpoints(self) -> list[Endpoint]:
         """Every endpoint."""
@@ -428,7 +438,7 @@ class RedisStore(PartialStore):
 
     async def put_schedule(self, schedule: Schedule, *, next_at: datetime | None) -> ScheduleRecord:
         """Add or change a schedule."""
-        return await self._do(lambda unit: schedules.put(unit, schedule, next_at))
+        return await self._do(lambda unit: schedules.put(unit, schedule, next_at), grows=True)
 
     async def schedules(self, names: Sequence[str] = ()) -> list[ScheduleRecord]:
         """The schedules of these names, or all."""
@@ -452,11 +462,13 @@ class RedisStore(PartialStore):
 
     async def fire(self, firing: Firing) -> FiringStatus:
         """Settle occurrences."""
-        return await self._do(lambda unit: schedules.fire(unit, firing))
+        return await self._do(lambda unit: schedules.fire(unit, firing), grows=True)
 
     async def trigger_schedule(self, name: str, job: NewJob, occurrence: Occurrence) -> bool:
         """Make a job of it now."""
-        return await self._do(lambda unit: schedules.trigger(unit, name, job, occurrence))
+        return await self._do(
+            lambda unit: schedules.trigger(unit, name, job, occurrence), grows=True
+        )
 
     async def occurrences(
         self, name: str, *, limit: int = 100, before: datetime | None = None

@@ -23,15 +23,8 @@ from offpath.store.redis import keys
 from offpath.store.redis.connection import RedisConnection, packed
 from offpath.store.redis.groups import KeptGroup, beside
 from offpath.store.redis.groups import row_of as group_of
-from offpath.store.redis.job_rows import (
-    FIELDS,
-    StoredJob,
-    entries,
-    fields_gone,
-    hash_of,
-    row_of,
-    waiting_entries,
-)
+from offpath.store.redis.index import IndexChanges
+from offpath.store.redis.job_rows import FIELDS, StoredJob, hash_of, row_of
 from offpath.store.redis.message_rows import write_command
 from offpath.store.rows.announcements import announcement, wanted
 from offpath.store.rows.jobs import JobTerms
@@ -134,6 +127,10 @@ class Unit:
     async def read(self, *commands: Sequence[Any]) -> list[Any]:
         """The answers to some reads."""
         return await self._connection.read(*commands)
+
+    async def call_function(self, name: str, *args: Any) -> Any:  # noqa: ANN401 - as it answers
+        """The answer of one of our functions that writes nothing."""
+        return await self._connection.call(name, *args)
 
     async def hash_field(self, key: str, field: str) -> bytes | None:
         """A field of a hash, which is compared before anything is written."""
@@ -359,8 +356,10 @@ class Unit:
 
     # -- the end ---------------------------------------------------------------------------
 
-    async def write(self) -> bool:
-        """Write it all; False, and nothing is written, when somebody was quicker."""
+    async def write(self, *, grows: bool) -> bool:
+        """Write it all; False, and nothing is written, when somebody was quicker. ``grows``: not
+        on a server whose memory is full.
+        """
         index = self._index()
         commands = [*self._commands, *index, *self._last, *self._publications()]
         if not (self._commands or index or self._last):
@@ -368,7 +367,7 @@ class Unit:
         self._check_rows()
         checks = [[key, field, value] for (key, field), value in self._checks.items()]
         answers = await self._connection.call(
-            "apply", packed([checks, self._types(commands), commands])
+            "apply" if grows else "go_on", packed([checks, self._types(commands), commands])
         )
         if answers[0] == 0:
             return False
@@ -401,7 +400,7 @@ class Unit:
 
     def _index(self) -> list[list[Any]]:
         """The commands that change the hashes of jobs and the sorted sets."""
-        changes = _IndexChanges(self._prefix, self.now)
+        changes = IndexChanges(self._prefix, self.now)
         for job_id, row in self._rows.items():
             stored = self._stored.get(job_id)
             if row is not stored:
@@ -424,77 +423,24 @@ def _inbox_key(new: NewMessage) -> str | None:
     return keys.pair(new.stream, new.key)
 
 
-class _IndexChanges:
-    """The changes of indexes, gathered by key: one command for each."""
-
-    def __init__(self, prefix: str, now: datetime) -> None:
-        self.commands: list[list[Any]] = []
-        self._prefix = prefix
-        self._now = now
-        self._added: dict[str, list[Any]] = {}
-        self._gone: dict[str, list[Any]] = {}
-        self._queues: dict[str, list[Any]] = {}
-        self._counts: dict[str, int] = {}
-
-    def move(
-        self, job_id: str, stored: StoredJob | None, row: StoredJob | None, fields: list[str]
-    ) -> None:
-        """A job becomes another row, with these fields of its hash, or is removed."""
-        before = set() if stored is None else set(entries(stored, self._now))
-        after = set() if row is None else set(entries(row, self._now))
-        if stored is not None:
-            self._tally(stored.record, -1)
-            if stored.record.state is JobState.QUEUED:
-                before |= set(waiting_entries(stored.record))
-        for entry in before - after:
-            self._gone.setdefault(entry.key, []).append(entry.member)
-        fresh = after - before
-        if row is not None and row.record.state is JobState.QUEUED:
-            fresh |= {each for each in after if each.key[:2] in (keys.READY, keys.SCHEDULED)}
-        for entry in fresh:
-            self._added.setdefault(entry.key, []).extend((entry.score, entry.member))
-        key = self._prefix + keys.JOB + job_id
-        if row is None:
-            self.commands.append(["DEL", key])
-            return
-        self._tally(row.record, 1)
-        self.commands.append(["HSET", key, *fields])
-        if gone := fields_gone(row, stored):
-            self.commands.append(["HDEL", key, *gone])
-        if row.record.state is JobState.QUEUED and row.crash is None:
-            self._queues.setdefault(row.record.task, []).append(row.record.queue)
-        elif row.record.state is JobState.RUNNING and row.record.worker is not None:
-            self.commands.append(["SADD", self._prefix + keys.HOLDERS, row.record.worker])
-
-    def all(self) -> list[list[Any]]:
-        """Every command, what leaves an index before what enters it."""
-        return [
-            *self.commands,
-            *(["@many", "ZREM", self._prefix + key, gone] for key, gone in self._gone.items()),
-            *(["@many", "ZADD", self._prefix + key, new] for key, new in self._added.items()),
-            *(
-                ["@many", "SADD", self._prefix + keys.QUEUES + task, list(dict.fromkeys(queues))]
-                for task, queues in self._queues.items()
-            ),
-            *([["@count", self._counts]] if any(self._counts.values()) else []),
-        ]
-
-    def _tally(self, job: JobRecord, by: int) -> None:
-        field = f"{job.state.value}:{keys.pair(job.queue, job.task)}"
-        self._counts[field] = self._counts.get(field, 0) + by
-
-
 async def transacted(
-    connection: RedisConnection, new_id: IdGenerator, work: Callable[[Unit], Awaitable[T]]
+    connection: RedisConnection,
+    new_id: IdGenerator,
+    work: Callable[[Unit], Awaitable[T]],
+    *,
+    grows: bool = False,
 ) -> tuple[T, Unit]:
     """Carry out a transition, again and again until nobody was quicker; its answer and unit.
+
+    ``grows``: it brings work into being, for which there must be memory. All else goes on while
+    there is none, so that a full server can be emptied.
 
     Raises what ``work`` raises, and ``StoreBusy``.
     """
     for tried in range(TRIES):
         unit = Unit(connection, await connection.now(), new_id)
         answer = await work(unit)
-        if await unit.write():
+        if await unit.write(grows=grows):
             return answer, unit
         await asyncio.sleep(random.uniform(0, _PAUSE) if tried else 0)  # noqa: S311 - no secret
     raise StoreBusy(f"others changed the same rows {TRIES} times: nothing was written")

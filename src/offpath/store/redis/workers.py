@@ -11,7 +11,8 @@ import msgspec
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
 from offpath.store.redis import keys
-from offpath.store.redis.job_rows import holds, json_text, micros, moment, time_of
+from offpath.store.redis.connection import packed
+from offpath.store.redis.job_rows import json_text, micros, moment, time_of
 from offpath.store.redis.unit import Unit
 from offpath.store.rows.instants import later
 from offpath.store.rows.jobs import leased
@@ -56,15 +57,12 @@ async def extend(
 
 async def signals(unit: Unit, worker: str, held: Sequence[LeasedJob]) -> Renewed:
     """Tell a worker about its jobs."""
-    (expires,) = await unit.read(["HGET", unit.key(keys.WORKER + worker), "x"])
-    known = await unit.peek(each.id for each in held)
-    rows = [(each, known.get(each.id)) for each in held]
-    kept = [row for each, row in rows if row is not None and holds(row, each)]
-    gone = [each.id for each, row in rows if row is None or not holds(row, each)]
+    asked = [[each.id, each.deliveries if each.worker == worker else -1] for each in held]
+    expires, lost, cancelled = await unit.call_function("signals", worker, packed(asked))
     return Renewed(
-        alive=expires is not None and unit.now < moment(expires.decode()),
-        cancelled=tuple(row.record.id for row in kept if row.record.cancel_requested),
-        lost=tuple(gone),
+        alive=bool(expires) and unit.now < moment(expires.decode()),
+        cancelled=tuple(held[number - 1].id for number in cancelled),
+        lost=tuple(held[number - 1].id for number in lost),
     )
 
 

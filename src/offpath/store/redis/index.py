@@ -1,0 +1,70 @@
+"""The changes of indexes that come of changed jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from offpath.model.job import JobRecord, JobState
+from offpath.store.redis import keys
+from offpath.store.redis.job_rows import StoredJob, entries, fields_gone, waiting_entries
+
+
+class IndexChanges:
+    """The changes of indexes, gathered by key: one command for each."""
+
+    def __init__(self, prefix: str, now: datetime) -> None:
+        self.commands: list[list[Any]] = []
+        self._prefix = prefix
+        self._now = now
+        self._added: dict[str, list[Any]] = {}
+        self._gone: dict[str, list[Any]] = {}
+        self._queues: dict[str, list[Any]] = {}
+        self._counts: dict[str, int] = {}
+
+    def move(
+        self, job_id: str, stored: StoredJob | None, row: StoredJob | None, fields: list[str]
+    ) -> None:
+        """A job becomes another row, with these fields of its hash, or is removed."""
+        before = set() if stored is None else set(entries(stored, self._now))
+        after = set() if row is None else set(entries(row, self._now))
+        if stored is not None:
+            self._tally(stored.record, -1)
+            if stored.record.state is JobState.QUEUED:
+                before |= set(waiting_entries(stored.record))
+        for entry in before - after:
+            self._gone.setdefault(entry.key, []).append(entry.member)
+        fresh = after - before
+        if row is not None and row.record.state is JobState.QUEUED:
+            fresh |= {each for each in after if each.key[:2] in (keys.READY, keys.SCHEDULED)}
+        for entry in fresh:
+            self._added.setdefault(entry.key, []).extend((entry.score, entry.member))
+        key = self._prefix + keys.JOB + job_id
+        if row is None:
+            self.commands.append(["DEL", key])
+            return
+        self._tally(row.record, 1)
+        self.commands.append(["HSET", key, *fields])
+        if gone := fields_gone(row, stored):
+            self.commands.append(["HDEL", key, *gone])
+        if row.record.state is JobState.QUEUED and row.crash is None:
+            self._queues.setdefault(row.record.task, []).append(row.record.queue)
+        elif row.record.state is JobState.RUNNING and row.record.worker is not None:
+            self.commands.append(["SADD", self._prefix + keys.HOLDERS, row.record.worker])
+
+    def all(self) -> list[list[Any]]:
+        """Every command, what leaves an index before what enters it."""
+        return [
+            *self.commands,
+            *(["@many", "ZREM", self._prefix + key, gone] for key, gone in self._gone.items()),
+            *(["@many", "ZADD", self._prefix + key, new] for key, new in self._added.items()),
+            *(
+                ["@many", "SADD", self._prefix + keys.QUEUES + task, list(dict.fromkeys(queues))]
+                for task, queues in self._queues.items()
+            ),
+            *([["@count", self._counts]] if any(self._counts.values()) else []),
+        ]
+
+    def _tally(self, job: JobRecord, by: int) -> None:
+        field = f"{job.state.value}:{keys.pair(job.queue, job.task)}"
+        self._counts[field] = self._counts.get(field, 0) + by
