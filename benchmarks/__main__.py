@@ -33,7 +33,7 @@ def _measured(name: str) -> Callable[[Callable[..., None]], click.Command]:
         "leases": leases,
     }
     cases = benches[name].CASES
-    backends = click.Choice(["sqlite", "postgres", "memory"])
+    backends = click.Choice(["sqlite", "postgres", "memory", "redis"])
 
     def command(function: Callable[..., None]) -> click.Command:
         function = click.option("--case", "cases", multiple=True, type=click.Choice(list(cases)))(

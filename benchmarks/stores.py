@@ -18,9 +18,28 @@ def fresh_store(backend: str, server: str) -> Iterator[str]:
     elif backend == "sqlite":
         with tempfile.TemporaryDirectory(prefix="offpath-bench-") as folder:
             yield f"sqlite:///{Path(folder) / 'bench.db'}"
+    elif backend == "redis":
+        with fresh_prefix(server) as url:
+            yield url
     else:
         with fresh_database(server) as url:
             yield url
+
+
+@contextmanager
+def fresh_prefix(server: str) -> Iterator[str]:
+    """A new prefix on a Redis server, whose keys are removed afterwards."""
+    import redis
+
+    prefix = f"offpath_bench_{uuid.uuid4().hex[:12]}"
+    parts = urlsplit(server)
+    query = f"{parts.query}&prefix={prefix}" if parts.query else f"prefix={prefix}"
+    try:
+        yield parts._replace(query=query).geturl()
+    finally:
+        with redis.Redis.from_url(parts._replace(query="").geturl()) as client:
+            for key in client.scan_iter(f"{{{prefix}}}:*", count=1000):
+                client.unlink(key)
 
 
 @contextmanager

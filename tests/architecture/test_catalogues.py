@@ -8,6 +8,7 @@ from pathlib import Path
 from offpath.config import FIELDS, PREFIX
 from offpath.economy.ledger.settings import SETTINGS
 from offpath.runtime.catalogue import CATALOGUE
+from offpath.store.offered import table
 from tests.architecture.sources import ROOT
 
 _METRIC = re.compile(r"`(offpath_[a-z_]+)`")
@@ -49,3 +50,11 @@ def test_the_page_of_the_economy_lists_every_setting_and_no_other() -> None:
     table = text.split("| setting |", 1)[1].split("\n\n", 1)[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert sorted(re.findall(r"`(\w+)`", "".join(cells))) == sorted(SETTINGS)
+
+
+def test_the_page_of_backends_has_the_table_of_features() -> None:
+    headings, *rows = table()
+    lines = [f"| {' | '.join(row)} |" for row in (headings, *rows)]
+    lines.insert(1, "|" + "---|" * len(headings))
+    page = (ROOT / "docs" / "guides" / "backends.md").read_text("utf-8")
+    assert "\n".join(lines) in page

@@ -23,18 +23,28 @@ from typing import Any, cast
 import pytest
 
 from offpath.runtime.clock import Clock
-from offpath.store.capabilities import ALL_PROFILES, Profile
+from offpath.store.capabilities import Profile
+from offpath.store.offered import OFFERED
 from offpath.store.protocol import Store
-from offpath.store.redis.capabilities import CAPABILITIES
 from offpath.store.schema import SchemaStep
 from offpath.store.schema import steps as shipped
 from tests.conformance import kept
 from tests.conformance.partial_stores import RefusingRedis
 from tests.sqlite_files import migrated_file
 
-MORE = "OFFPATH_TEST_BACKENDS"
-"""The environment variable that names backends which are under work: ``redis``."""
-NAMES = ("memory", "sqlite", "postgres", *os.environ.get(MORE, "").split())
+NAMES = ("memory", "sqlite", "postgres", "redis")
+
+WHOLE = "OFFPATH_TEST_BACKENDS"
+"""The environment variable that names backends whose every test is run, also beyond ``CORE``."""
+CORE = frozenset(
+    {
+        *("announce", "cancel", "claims", "enqueue", "fencing", "group_values", "groups"),
+        *("leasing", "life", "messages_leasing", "messages_settling", "messages_writing"),
+        *("model_based", "pauses", "prune", "redrive", "rescue", "restarts", "schedules"),
+        *("schedules_firing", "settling", "suspects", "unique", "workers"),
+    }
+)
+"""The files that a plain run takes on a backend of some profiles: ``check.py matrix`` takes all."""
 
 PATIENCE = 60.0
 """Seconds that a call may wait for a server: how fast a busy machine is, no test asks."""
@@ -207,9 +217,15 @@ class Backend:
         return self.execute(_SCHEMA_QUESTIONS[self.name])
 
 
+def runs(name: str, file: str) -> bool:
+    """True if a run takes this file (``enqueue``) on a backend."""
+    whole = os.environ.get(WHOLE, "").split()
+    return offered_by(name) >= offered_by("memory") or name in whole or file in CORE
+
+
 def offered_by(name: str) -> frozenset[Profile]:
     """The profiles that a backend offers."""
-    return CAPABILITIES.profiles if name == "redis" else ALL_PROFILES
+    return OFFERED[name]
 
 
 def _refusing(made: Any) -> Any:

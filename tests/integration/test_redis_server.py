@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 
 import pytest
 import redis
@@ -15,20 +18,17 @@ from offpath.model.effects import Effects
 from offpath.model.job import JobState
 from offpath.model.lease import LeaseRequest
 from offpath.model.settlement import Settlement, SettleStatus, Succeeded
+from offpath.runtime.clock import ManualClock
 from offpath.store.capabilities import Durability
 from offpath.store.hints import Hint
+from offpath.store.protocol import Level
 from offpath.store.redis import RedisStore
 from tests.brokers import Broker
-from tests.conformance.backends import MORE, NAMES
-from tests.conformance.builders import new_job, worker_info
+from tests.conformance.builders import START, new_job, worker_info
 from tests.conftest import missing_server
 from tests.servers import NoServer
 
 ALWAYS = ("--appendfsync", "always")
-
-pytestmark = pytest.mark.skipif(
-    "redis" not in NAMES, reason=f"under work: {MORE}=redis asks for it"
-)
 
 
 @pytest.fixture
@@ -60,6 +60,12 @@ async def opened(server: Broker, query: str = "") -> AsyncIterator[RedisStore]:
         await store.close()
 
 
+def killed(server: Broker) -> None:
+    assert server.process is not None
+    server.process.kill()
+    server.process.wait(30)
+
+
 def client(server: Broker) -> redis.Redis:
     return redis.Redis.from_url(server.url)
 
@@ -79,14 +85,25 @@ async def test_what_was_acknowledged_outlives_a_killed_server(servers: list[Brok
         assert store.capabilities.durability is Durability.FSYNC
         await store.commit(Effects(jobs=tuple(kept)))
         assert await run_one(store) is SettleStatus.APPLIED
-    assert server.process is not None
-    server.process.kill()
-    server.process.wait(30)
+    killed(server)
     server.start()
     async with opened(server) as store:
         states = await store.states([job.id for job in kept])
     assert len(states) == 50
     assert sum(state is JobState.SUCCEEDED for state in states.values()) == 1
+
+
+async def test_everysec_outlives_a_killed_server(servers: list[Broker]) -> None:
+    server = started(servers, "--appendfsync", "everysec")
+    kept = [new_job(task="t") for _ in range(50)]
+    async with opened(server) as store:
+        assert store.capabilities.durability is Durability.SECOND
+        for job in kept:
+            await store.commit(Effects(jobs=(job,)))
+    killed(server)
+    server.start()
+    async with opened(server) as store:
+        assert len(await store.states([job.id for job in kept])) == 50
 
 
 async def test_calls_go_on_after_a_restart(servers: list[Broker]) -> None:
@@ -265,3 +282,142 @@ async def test_a_server_that_became_a_replica_takes_no_write(servers: list[Broke
             other.replicaof("no", "one")
         await store.commit(Effects(jobs=(new_job(task="t"),)))
         assert await run_one(store) is SettleStatus.APPLIED
+
+
+def replica_of(servers: list[Broker], primary: Broker) -> Broker:
+    replica = started(servers, "--replicaof", "127.0.0.1", str(primary.port))
+    with client(replica) as looking:
+        end = time.monotonic() + 30
+        while looking.info("replication")["master_link_status"] != "up":
+            assert time.monotonic() < end
+    return replica
+
+
+async def test_a_promoted_replica_has_what_was_waited_for(servers: list[Broker]) -> None:
+    primary = started(servers, *ALWAYS)
+    replica = replica_of(servers, primary)
+    kept = [new_job(task="t") for _ in range(20)]
+    async with opened(primary, "?wait=1") as store:
+        for job in kept:
+            await store.commit(Effects(jobs=(job,)))
+        found = {each.name: each.level for each in await store.diagnose()}
+        assert found["replicas"] is Level.FINE
+    killed(primary)
+    with client(replica) as promoting:
+        promoting.replicaof("no", "one")
+    async with opened(replica) as store:
+        assert len(await store.states([job.id for job in kept])) == 20
+        assert await run_one(store) is SettleStatus.APPLIED
+
+
+async def test_a_write_that_no_replica_confirms_is_unknown_and_may_be_repeated(
+    servers: list[Broker],
+) -> None:
+    primary = started(servers)
+    job = new_job(task="t")
+    async with opened(primary, "?wait=1") as store:
+        with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
+            await store.commit(Effects(jobs=(job,)))
+        replica_of(servers, primary)
+        (again,) = await store.commit(Effects(jobs=(job,)))
+        assert not again.created
+
+
+async def test_a_replica_is_no_address(servers: list[Broker]) -> None:
+    replica = replica_of(servers, started(servers))
+    with pytest.raises(ConfigurationError, match="address of its primary"):
+        async with opened(replica):
+            pass
+
+
+async def test_doctor_warns_of_replicas_that_nobody_waits_for(servers: list[Broker]) -> None:
+    primary = started(servers)
+    replica_of(servers, primary)
+    async with opened(primary) as store:
+        found = {each.name: each for each in await store.diagnose()}
+    assert found["replicas"].level is Level.WARNING
+    assert "wait=1" in found["replicas"].message
+
+
+async def test_a_call_that_is_cut_may_be_repeated(servers: list[Broker]) -> None:
+    server = started(servers)
+    job = new_job(task="t")
+    async with opened(server) as store:
+        with client(server) as other:
+            other.client_pause(60_000, all=False)  # the write is on its way, and not carried out
+            cut = asyncio.create_task(store.commit(Effects(jobs=(job,))))
+            end = time.monotonic() + 30
+            while not any(each["cmd"] == "fcall" for each in other.client_list()):
+                assert time.monotonic() < end
+                await asyncio.sleep(0)
+            other.client_kill_filter(_type="normal", skipme=True)
+            with pytest.raises(StoreUnavailable):
+                await cut
+            other.client_unpause()
+        await store.commit(Effects(jobs=(job,)))
+        (again,) = await store.commit(Effects(jobs=(job,)))
+        assert not again.created
+        assert await store.states([job.id]) == {job.id: JobState.QUEUED}
+
+
+async def test_a_clock_that_is_set_back_hands_out_nothing_twice(servers: list[Broker]) -> None:
+    server = started(servers)
+    clock = ManualClock(START)
+    store = RedisStore(server.url, clock=clock)
+    await store.open()
+    try:
+        await store.register(worker_info("w1"), lease_seconds=30)
+        await store.register(worker_info("w2"), lease_seconds=30)
+        await store.commit(Effects(jobs=(new_job(task="t"), new_job(task="t"))))
+        first = await store.lease(LeaseRequest(worker="w1", limit=1, tasks={"t": 1}))
+        clock.set(START - timedelta(hours=1))
+        second = await store.lease(LeaseRequest(worker="w2", limit=2, tasks={"t": 2}))
+        assert {each.id for each in first.jobs}.isdisjoint(each.id for each in second.jobs)
+        assert await store.rescue(limit=10, max_deliveries=3) == []
+        ended = [Settlement(job=each, outcome=Succeeded()) for each in (*first.jobs, *second.jobs)]
+        answers = await store.settle(ended)
+        assert {each.status for each in answers} == {SettleStatus.APPLIED}
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "LOADING Redis is loading the dataset in memory",
+        "MOVED 3999 127.0.0.1:6381",
+        "READONLY You can't write against a read only replica.",
+        "MISCONF Errors writing to the AOF file",
+        "BUSY Redis is busy running a script",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+    ],
+)
+async def test_a_server_that_cannot_take_a_write_is_away(told: str) -> None:
+    async with refusing(told) as port:
+        store = RedisStore(f"redis://127.0.0.1:{port}")
+        with pytest.raises(StoreUnavailable):
+            await store.open()
+
+
+class Refusing(asyncio.Protocol):
+    """Answers everything but a greeting with one error."""
+
+    def __init__(self, told: str) -> None:
+        self.told = told
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for name in re.findall(rb"\*\d+\r\n\$\d+\r\n([A-Za-z]+)\r\n", data):
+            fine = name.upper() in {b"CLIENT", b"SELECT", b"HELLO"}
+            self.transport.write(b"+OK\r\n" if fine else f"-{self.told}\r\n".encode())
+
+
+@asynccontextmanager
+async def refusing(told: str) -> AsyncIterator[int]:
+    """The port of a server that can do nothing, and says why."""
+    loop = asyncio.get_running_loop()
+    async with await loop.create_server(lambda: Refusing(told), "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]

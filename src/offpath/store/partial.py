@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from offpath.errors import CapabilityMissing
 from offpath.model.effects import Effects
@@ -15,36 +15,16 @@ from offpath.model.job import NewJob
 from offpath.model.limit import Admitted
 from offpath.model.route import RouterSpec
 from offpath.store.capabilities import Capabilities, Profile
+from offpath.store.offered import FEATURES, offering
 from offpath.store.protocol import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-OFFERED_BY: Final = {Profile.WITHIN: ("sqlite", "postgres")}
-"""The backends of offpath that have a profile; absent: memory, sqlite and postgres."""
-_EVERYWHERE: Final = ("memory", "sqlite", "postgres")
-
-FEATURES: Final = {
-    Profile.CORE: "jobs",
-    Profile.UNIQUE: "unique keys",
-    Profile.GROUPS: "groups of jobs",
-    Profile.PAUSES: "paused queues",
-    Profile.DISPATCH: "queues in the order of age or balanced between fair keys",
-    Profile.LIMITS: "limits",
-    Profile.WORKFLOWS: "gates, steps, signals and undo",
-    Profile.SCHEDULES: "schedules",
-    Profile.MESSAGES: "outbox, inbox and webhooks",
-    Profile.LOG: "the event log and its routers",
-    Profile.LEDGER: "the ledger",
-    Profile.WITHIN: "writes in the caller's own transaction",
-    Profile.OPERATING: "what the dashboard needs",
-}
-"""The profiles as an error names them."""
-
 
 def missing(capabilities: Capabilities, profile: Profile) -> CapabilityMissing:
     """The error for what a backend does not offer."""
-    *others, last = OFFERED_BY.get(profile, _EVERYWHERE)
+    *others, last = offering(profile)
     error = CapabilityMissing(
         f"{capabilities.name} does not offer {FEATURES[profile]}: "
         f"use a store that does ({', '.join(others)} or {last})"

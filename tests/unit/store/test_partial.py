@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -11,7 +13,8 @@ from offpath.model.effects import Effects
 from offpath.store.backends import make_store, scheme_of
 from offpath.store.capabilities import ALL_PROFILES, Capabilities, Durability, Profile
 from offpath.store.memory import MemoryStore
-from offpath.store.partial import FEATURES, PartialStore, missing, refuse_absent
+from offpath.store.offered import FEATURES, MEANINGS, OFFERED
+from offpath.store.partial import PartialStore, missing, refuse_absent
 from offpath.store.protocol import Store
 from offpath.store.redis.address import parsed
 from offpath.store.redis.capabilities import CAPABILITIES
@@ -29,6 +32,19 @@ def test_every_method_of_a_whole_profile_is_refused_or_finds_nothing() -> None:
     names = {name for name in dir(Store) if not name.startswith("_")}
     assert {name for name in dir(PartialStore) if not name.startswith("_")} <= names
     assert set(FEATURES) == set(Profile) == ALL_PROFILES
+
+
+def test_each_backend_offers_what_the_table_says(tmp_path: Path) -> None:
+    urls = {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{tmp_path}/jobs.db",
+        "postgres": "postgresql://localhost/nobody",
+        "redis": "redis://localhost",
+    }
+    assert set(urls) == set(OFFERED)
+    offered = {name: make_store(url).capabilities.profiles for name, url in urls.items()}
+    assert offered == dict(OFFERED)
+    assert set(MEANINGS) == set(Durability)
 
 
 async def test_a_task_that_needs_what_is_missing_is_refused_when_the_app_opens() -> None:

@@ -33,7 +33,7 @@ from offpath.model.lease import (
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.ids import IdGenerator, new_id
-from offpath.store.capabilities import ALL_PROFILES, Capabilities, Durability, Profile
+from offpath.store.capabilities import Capabilities, Durability
 from offpath.store.hints import Hint, Hints
 from offpath.store.memory import effects as doors
 from offpath.store.memory import jobs, lease, limits, messages, reads, settle, suspects, workers
@@ -46,6 +46,7 @@ from offpath.store.memory.ledger import MemoryLedger
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.workflows import MemoryWorkflows
+from offpath.store.offered import OFFERED
 from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
 
 _CAPABILITIES = Capabilities(
@@ -55,7 +56,7 @@ _CAPABILITIES = Capabilities(
     presence=False,
     pushes=False,
     self_migrating=True,
-    profiles=ALL_PROFILES - {Profile.WITHIN},
+    profiles=OFFERED["memory"],
 )
 
 

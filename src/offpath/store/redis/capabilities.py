@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from offpath.store.capabilities import Capabilities, Durability, Profile
+from offpath.store.capabilities import Capabilities, Durability
+from offpath.store.offered import OFFERED
 
 CAPABILITIES: Final = Capabilities(
     name="redis",
@@ -13,15 +14,6 @@ CAPABILITIES: Final = Capabilities(
     presence=False,
     pushes=True,
     self_migrating=True,
-    profiles=frozenset(
-        {
-            Profile.CORE,
-            Profile.UNIQUE,
-            Profile.PAUSES,
-            Profile.GROUPS,
-            Profile.SCHEDULES,
-            Profile.MESSAGES,
-        }
-    ),
+    profiles=OFFERED["redis"],
 )
 """The parts that every server offers; its own settings say how durable it is."""

@@ -63,8 +63,8 @@ class RedisConnection:
 
     # -- life ------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """Connect, and load our functions. Raises ``StoreUnavailable``."""
+    def open(self) -> None:
+        """Make ready to connect: the first call does it."""
         if self._wire is not None:
             return
         self._pool = ConnectionPool.from_url(
@@ -84,13 +84,13 @@ class RedisConnection:
             socket_connect_timeout=self._timeout,
             retry=Retry(NoBackoff(), 0),
         )
-        try:
-            with told_as_store_errors():
-                await self._load()
-        except BaseException:
-            await self.close()
-            raise
-        self._listening = asyncio.create_task(self._listen())
+
+    async def begin(self) -> None:
+        """Load our functions, and hear wake-ups from now on. Raises ``StoreUnavailable``."""
+        with told_as_store_errors():
+            await self._load()
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
 
     async def close(self) -> None:
         """Give back all connections. Idempotent."""

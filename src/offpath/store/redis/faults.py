@@ -14,7 +14,7 @@ from offpath.store.refusals import not_unicode
 _AWAY: Final = frozenset(
     {
         *("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY"),
-        *("TRYAGAIN", "MOVED", "ASK", "NOREPLICAS", "MISCONF"),
+        *("TRYAGAIN", "NOREPLICAS", "MISCONF"),
     }
 )
 """The first word of what a server says that cannot take a write now."""
@@ -36,6 +36,11 @@ def translated(error: exceptions.RedisError | OSError) -> StoreError:
         return StoreUnavailable(
             "Redis has no memory left (maxmemory): nothing was written; give it more, "
             "or keep ended jobs for a shorter time"
+        )
+    if isinstance(error, exceptions.AskError):
+        return StoreUnavailable(
+            "this server is a node of a Redis Cluster, which offpath does not work on: "
+            "give the address of a server of its own"
         )
     if isinstance(error, exceptions.ResponseError) and not _is_away(error, first):
         return StoreRejected(f"Redis refused a write: {told}")

@@ -102,10 +102,12 @@ class RedisStore(PartialStore):
         Raises ``StoreUnavailable``, and ``ConfigurationError`` where what is acknowledged would
         not last and the URL does not say that this is meant.
         """
-        await self._connection.open()
+        self._connection.open()
         try:
+            # first: nothing is loaded into a server that is refused
             found = await diagnosed(self._connection)
             found.refuse(self._connection.address)
+            await self._connection.begin()
         except BaseException:
             await self.close()
             raise

@@ -26,8 +26,8 @@ class Wire:
     def __init__(self, make: Callable[[], AbstractConnection], timeout: float) -> None:
         self._make = make
         self._timeout = timeout
-        self._link: _Link | None = None
-        self._connecting: asyncio.Task[_Link] | None = None
+        self._link: _OneConnection | None = None
+        self._connecting: asyncio.Task[_OneConnection] | None = None
 
     async def ask(self, *commands: Command) -> list[Any]:
         """The answers to some commands that go out together. Raises the first error among them.
@@ -45,14 +45,14 @@ class Wire:
                 raise each
         return answers
 
-    async def _connected(self) -> _Link:
-        """The new connection, which everybody waits for who needs it."""
+    async def _connected(self) -> _OneConnection:
+        """The new connection: all that ask meanwhile wait for the same one."""
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._has_connected)
         return await asyncio.shield(self._connecting)
 
-    async def _connect(self) -> _Link:
+    async def _connect(self) -> _OneConnection:
         if self._link is not None:
             await self._link.close()
         connection = self._make()
@@ -61,10 +61,10 @@ class Wire:
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        self._link = _Link(connection)
+        self._link = _OneConnection(connection)
         return self._link
 
-    def _has_connected(self, task: asyncio.Task[_Link]) -> None:
+    def _has_connected(self, task: asyncio.Task[_OneConnection]) -> None:
         self._connecting = None
         if not task.cancelled():
             task.exception()  # whoever waited was told
@@ -80,7 +80,7 @@ class Wire:
             await link.close()
 
 
-class _Link:
+class _OneConnection:
     """One connection while it lasts, with the questions that wait for an answer."""
 
     def __init__(self, connection: AbstractConnection) -> None:
