@@ -64,7 +64,7 @@ def write_bad_rows(backend: Backend, table: str, template: str, first: int = 1) 
     itself refuses cannot be in anybody's way. Returns how many rows were taken;
     their keys are numbered from ``first``.
     """
-    return taken(backend, _statements(backend, table, template, first), _LIFTED_FOR_COPIES)
+    return taken(backend, _statements(backend, table, template, first))
 
 
 def write_random_rows(
@@ -82,7 +82,7 @@ def write_random_rows(
         columns = chance.sample(free, min(len(free), chance.randint(1, 4)))
         values = {name: _random(backend.name, types[name], chance) for name in columns}
         statements.append(_insert(backend, table, template, types, keys, values, number))
-    return taken(backend, statements, _LIFTED_FOR_COPIES)
+    return taken(backend, statements)
 
 
 def _random(backend: str, kind: str, chance: random.Random) -> str:
@@ -143,13 +143,11 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def taken(
-    backend: Backend, statements: Iterable[str], lifted: Mapping[str, str] | None = None
-) -> int:
+def taken(backend: Backend, statements: Iterable[str]) -> int:
     """Run each by itself, the rules out of force; returns how many the database took."""
     count = 0
     with backend.transaction() as connection:
-        connection.execute((lifted or _LIFTED)[backend.name])
+        connection.execute(_LIFTED[backend.name])
         for statement in statements:
             connection.execute("savepoint one")
             try:
@@ -167,10 +165,6 @@ _LIFTED: Final = {
     "sqlite": "pragma ignore_check_constraints = on",
     "postgres": "set local session_replication_role = replica",
 }
-_LIFTED_FOR_COPIES: Final = {"sqlite": "select 1", "postgres": _LIFTED["postgres"]}
-"""Of SQLite, what a table has refused since it was made stays refused: rows that break it are had
-only by whoever turns the checks of the library off, and then an update of such a row is refused.
-"""
 
 
 def _errors(backend: Backend) -> type[Exception]:

@@ -177,13 +177,14 @@ order by worker, seq
 limit :limit
 
 -- name: rescue
--- Moves orphans on; one whose unique key another of them takes is passed over.
+-- Moves orphans on; one whose unique key another of them takes is passed over. (A number of losses that
+-- nobody writes must not keep its job among the orphans for ever, before all others.)
 update or ignore offpath_job set
     state = case
         when new.value ->> 'state' = 'ready' and run_at > :now then 'scheduled'
         else new.value ->> 'state'
     end,
-    losses = losses + (new.value ->> 'begun'),
+    losses = max(losses, 0) + (new.value ->> 'begun'),
     suspected = new.value ->> 'suspected',
     alone = null,
     worker = null,

@@ -20,6 +20,7 @@ from offpath.store.programs.leased import (
 )
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite import order
+from offpath.store.sqlite.contradictions import Contradictions
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.sqlite.suspects import lease_apart, nothing_apart, paused_queues
@@ -73,7 +74,13 @@ def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
     return bool(order.best_of(session, now, request, lanes, 1))
 
 
-def lease(session: Session, now: int, request: LeaseRequest, walk: Walk) -> Leased:
+def lease(
+    session: Session,
+    now: int,
+    request: LeaseRequest,
+    walk: Walk,
+    contradictions: Contradictions,
+) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
     if request.suspects_only:
         return lease_apart(session, now, request)
@@ -89,6 +96,10 @@ def lease(session: Session, now: int, request: LeaseRequest, walk: Walk) -> Leas
     # All of it under the write lock: nobody takes between this look and the update, so no row is
     # locked.
     jobs, left = _take_in_turn(session, now, request, walk)
+    # Something was ready, and nothing could be taken: a ready job that denies itself is passed over
+    # by the update, and would hide those behind it for good.
+    if not jobs and contradictions.set_aside(session, now, everywhere=False):
+        jobs, left = _take_in_turn(session, now, request, walk)
     return Leased(
         jobs=jobs,
         now=instant(now),

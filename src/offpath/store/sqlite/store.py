@@ -44,6 +44,7 @@ from offpath.store.sqlite import (
     migrate,
     settle,
 )
+from offpath.store.sqlite.contradictions import Contradictions
 from offpath.store.sqlite.diagnosis import diagnose
 from offpath.store.sqlite.dialect import SqliteDialect, SqliteRunner
 from offpath.store.sqlite.enqueue import enqueue_steps, is_lone_job, on_file, whole
@@ -106,6 +107,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         self._presence = Presence(self.path.with_name(self.path.name + ".workers"))
         self._suspicion = Suspicion()
         self._walk = lease.Walk()
+        self._contradictions = Contradictions()
         self._before_statement: Callable[[str], None] | None = None
 
     @property
@@ -123,7 +125,9 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
             self._file.forget()
             await self.migrate()
             self._loop = asyncio.get_running_loop()
-            self._writer = Writer(self._file, self._connect_writer, self._foreign_commit)
+            self._writer = Writer(
+                self._file, self._connect_writer, self._foreign_commit, self._set_aside
+            )
             self._writer.polling = self._listeners > 0
             self._readers = Readers(self._file, self._connect_reader)
             self._writer.start()
@@ -232,7 +236,9 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
     async def lease(self, request: LeaseRequest) -> Leased:
         """Hand out ready jobs, best first."""
         return await self._write(
-            lambda session: lease.lease(session, self._now(), request, self._walk),
+            lambda session: lease.lease(
+                session, self._now(), request, self._walk, self._contradictions
+            ),
             peek=lambda session: lease.nothing_to_lease(session, self._now(), request),
             relaxed=True,  # lost with the power, it leaves the job ready, and its worker is gone
         )
@@ -333,6 +339,10 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
     def _log_written(self) -> bool:
         """Somebody has written to the log; True if a commit of others may be about to be seen."""
         return self._writer is not None and self._writer.expect()
+
+    def _set_aside(self, session: Session) -> bool:
+        """Set the jobs aside that refuse every change; called in the writer's thread."""
+        return self._contradictions.set_aside(session, self._now(), everywhere=True)
 
     def _foreign_commit(self) -> None:
         """Another connection has committed something; called in the writer's thread."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from offpath.errors import StoreUnavailable
+from offpath.store.sqlite.contradictions import is_contradiction
 from offpath.store.sqlite.faults import is_environment, translated
 from offpath.store.sqlite.file import DatabaseFile, LogWatch, log_of
 from offpath.store.sqlite.forks import GATE
@@ -102,7 +103,8 @@ class Writer:
 
     ``connect`` makes a session; it is called in the thread, and again after an error of the file,
     because a handle whose fsync has failed must not be trusted with a second one.
-    ``on_foreign_commit`` is called in the thread when another connection has committed.
+    ``on_foreign_commit`` is called in the thread when another connection has committed,
+    ``set_aside`` when a rule about values refused a transition: True if that may go through now.
     """
 
     def __init__(
@@ -110,8 +112,10 @@ class Writer:
         file: DatabaseFile,
         connect: Callable[[], Session],
         on_foreign_commit: Callable[[], None],
+        set_aside: Callable[[Session], bool],
     ) -> None:
         self._connect = connect
+        self._set_aside = set_aside
         self._on_foreign_commit = on_foreign_commit
         self._requests: queue.SimpleQueue[Request | object | None] = queue.SimpleQueue()
         self._session: Session | None = None
@@ -253,6 +257,7 @@ class Writer:
             # A look spares an idle process the write lock, which others may need.
             if not _peeked(session, requests):
                 _transact(session, requests)
+                self._once_more(session, requests)
             # again before anybody is answered: a commit into a file that is gone is not a promise
             self._own_write = self._log.check()
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller must be told
@@ -260,6 +265,18 @@ class Writer:
         _answer(requests)
         # Behind the answers: no caller waits for the log to be moved.
         self._checkpoints.after_commit(self._session)
+
+    def _once_more(self, session: Session, requests: list[Request]) -> None:
+        """Repeat what a rule about values refused, if a row that was in its way is set aside."""
+        refused = [one for one in requests if one.error is not None and is_contradiction(one.error)]
+        if not refused:
+            return
+        mended = Request(self._set_aside, None, False, None, None)
+        _transact(session, [mended])
+        if mended.result:
+            for request in refused:
+                request.error = None
+            _transact(session, refused)
 
     def _fail(self, requests: list[Request], error: Exception) -> None:
         outcome = translated(error)
