@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from offpath.errors import StoreUnavailable
 from offpath.model.effects import Effects
 from offpath.model.job import JobFilter
 from offpath.store.protocol import Level
-from offpath.store.sqlite import SqliteStore
+from offpath.store.sqlite import SqliteStore, file, writer
 from offpath.store.sqlite.file import log_of
 from tests.conformance.builders import new_job
 
@@ -88,7 +90,19 @@ def overwritten(path: Path) -> None:
     log_of(path).unlink()
 
 
-DISTURBANCES = [moved_folder, moved_file, deleted, replaced, overwritten]
+def overwritten_beside_its_log(path: Path) -> None:
+    """A copy is put over the file, as `cp` does, and nothing else is touched."""
+    path.write_bytes(path.read_bytes())
+
+
+DISTURBANCES = [
+    moved_folder,
+    moved_file,
+    deleted,
+    replaced,
+    overwritten,
+    overwritten_beside_its_log,
+]
 CALLS: list[Callable[[SqliteStore], Awaitable[object]]] = [
     enqueue,
     lambda store: store.claim("a name", "a holder"),
@@ -139,3 +153,38 @@ async def test_a_file_that_is_put_back_is_used_again(store: SqliteStore, path: P
     away.rename(path)
     await enqueue(store)
     assert len((await store.find(JobFilter())).items) == 2
+
+
+async def test_a_checkpoint_is_no_copy_whoever_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By this store, by another process, or in part, behind a reader of an old snapshot."""
+    monkeypatch.setattr(writer, "CHECKPOINT_BYTES", 100_000)
+    store = SqliteStore(tmp_path / "jobs.db")
+    await store.open()
+    for n in range(60):
+        await store.commit(Effects(jobs=tuple(new_job() for _ in range(20))))
+        if n % 3 == 0:
+            elsewhere(store.path, "PASSIVE" if n % 2 else "TRUNCATE")
+    assert len((await store.find(JobFilter(), limit=1000)).items) == 1000
+    await store.close()
+
+
+def elsewhere(path: Path, kind: str) -> None:
+    """Checkpoint in another process: a second handle in this one would drop its locks."""
+    program = (
+        "import sqlite3, sys\n"
+        "reader = sqlite3.connect(sys.argv[1])\n"
+        "reader.execute('begin'); reader.execute('select 1 from offpath_job limit 1').fetchall()\n"
+        "sqlite3.connect(sys.argv[1]).execute(f'pragma wal_checkpoint({sys.argv[2]})').fetchall()\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path), kind], check=True)
+
+
+async def test_the_memory_beside_a_closed_file_is_not_kept_open(tmp_path: Path) -> None:
+    for n in range(5):
+        store = SqliteStore(tmp_path / f"{n}.db")
+        await store.open()
+        await enqueue(store)
+        await store.close()
+    assert len([fd for fd in file._memories.values() if os.fstat(fd).st_nlink == 0]) <= 1
