@@ -279,3 +279,23 @@ def test_workers_that_drain_are_not_scaled_away() -> None:
     spec = SCALING[1]["spec"]
     assert spec["scaleTargetRef"]["name"] == DEPLOYMENT["metadata"]["name"]
     assert spec["cooldownPeriod"] > POD["terminationGracePeriodSeconds"]
+
+
+def test_whoever_takes_a_handler_over_has_little_to_take() -> None:
+    assert POD["securityContext"]["runAsNonRoot"] is True
+    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert POD["automountServiceAccountToken"] is False
+    for container in (*POD["initContainers"], *POD["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    for name in ("migrate", "worker", "fleet", "try"):
+        service = SERVICES[name]
+        assert (service["cap_drop"], service["read_only"]) == (["ALL"], True)
+        assert service["security_opt"] == ["no-new-privileges:true"]
+    assert UNIT["CapabilityBoundingSet"] == ""
+    assert UNIT["UMask"] == "0077"
+    shut = ("NoNewPrivileges", "ProtectHome", "PrivateDevices", "RestrictSUIDSGID")
+    assert [UNIT[each] for each in shut] == ["true"] * len(shut)
