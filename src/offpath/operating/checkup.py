@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -29,6 +30,8 @@ SKEW = timedelta(seconds=2)
 """Difference between the clocks of this machine and the store that is worth a warning."""
 OLD = timedelta(minutes=5)
 """Work that has been due for longer is worth a warning."""
+LANES = 5_000
+"""Pairs of queue and task with due work, which are worth a warning when there are so many."""
 MOST = 100_000
 """Dead letters of one kind that are counted."""
 _WHERE = {
@@ -82,6 +85,7 @@ async def look(app: App) -> list[Finding]:
         _untaken(backlog, workers),
         await _paused(app),
         _oldest(backlog, now),
+        _lanes(backlog),
         await _waiting(app, backlog, now),
         await _dead(app),
         await _dying(app, workers, now),
@@ -165,6 +169,19 @@ def _oldest(backlog: list[Backlog], now: datetime) -> Finding:
     ready = sum(one.ready for one in backlog)
     message = f"{ready} due; the oldest ({first.task}) for {short(age)}"
     return _finding("backlog", level, message)
+
+
+def _lanes(backlog: list[Backlog]) -> Finding:
+    """Names that somebody makes up, as a queue for each customer: who serves all walks over all."""
+    if len(backlog) < LANES:
+        message = f"{len(backlog)} pairs of queue and task have due work"
+        return _finding("lanes", Level.FINE, message)
+    ((task, queues),) = Counter(one.task for one in backlog).most_common(1)
+    message = (
+        f"{len(backlog)} pairs of queue and task have due work, {queues} of them {task}: give the "
+        "task a fair_key in place of a queue for each customer"
+    )
+    return _finding("lanes", Level.WARNING, message)
 
 
 async def _waiting(app: App, backlog: list[Backlog], now: datetime) -> Finding:
