@@ -25,6 +25,7 @@ SHARED = {
 
 ONE_DATABASE = {
     "connection": "SQLite's settings of a connection",
+    "contradictions": "jobs that SQLite's rules of a row refuse to change",
     "door": "the SQL function that enqueues: SQLite has no functions",
     "roles": "roles and rights of a server",
     "session": "transactions and settings of a server's session",

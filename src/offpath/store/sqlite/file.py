@@ -107,8 +107,8 @@ class DatabaseFile:
 class LogWatch:
     """The log that one connection writes to: it stays the same while the connection is open.
 
-    A copy that is put over the file in place keeps the file's inode. Who does so removes the log
-    beside it, and the connection would go on with a log that nobody finds; or leaves it, and the
+    A copy that is put over the file in place keeps the file's inode. If the log beside it was
+    removed for that, the connection would go on with a log that nobody finds. If it was left, the
     log of one file would be read with the pages of another.
     """
 
