@@ -46,7 +46,7 @@ def test_migrations_are_numbered_without_a_gap() -> None:
         names = sorted(path.name for path in folder.glob("*.sql"))
         numbers = [int(name.partition("_")[0]) for name in names]
         assert numbers == list(range(1, len(numbers) + 1)), folder.relative_to(ROOT)
-        assert all(re.fullmatch(r"\d{4}_[a-z0-9_]+\.sql", name) for name in names), names
+        assert all(re.fullmatch(r"\d{4}_[a-z0-9_]+(\.online)?\.sql", name) for name in names), names
 
 
 _REPEATS = re.compile(r"on\s+conflict(?P<target>.*?)\bdo\s+nothing", re.DOTALL)

@@ -110,6 +110,15 @@ async def test_queues_are_counted(store: Store) -> None:
     assert [each.name for each in await store.queues()] == ["a", "b", "c"]
 
 
+async def test_what_a_queue_has_is_counted_up_to_a_limit(store: Store) -> None:
+    for number in range(4):
+        await add(store, queue="a")
+        await add(store, queue="a", delay=60 + number)
+    await add(store, queue="b", delay=60)
+    found = {each.name: (each.scheduled, each.ready) for each in await store.queues(most=2)}
+    assert found == {"a": (2, 2), "b": (1, 0)}
+
+
 async def test_pauses_are_shown_while_they_hold(store: Store, clock: ManualClock) -> None:
     until = START + timedelta(seconds=10)
     await store.pause_queue("a")

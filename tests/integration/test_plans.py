@@ -134,10 +134,11 @@ def _filled(
 # -- the plans -----------------------------------------------------------------------------------
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The nodes of a plan."""
     yield plan
     for child in plan.get("Plans", ()):
-        yield from _nodes(child)
+        yield from nodes_of(child)
 
 
 def explained(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
@@ -147,7 +148,7 @@ def explained(connection: psycopg.Connection[Any], query: Query) -> list[dict[st
         connection.execute(SQL["pin"].pyformat.encode())
         row = connection.execute(text.encode(), query.params).fetchone()
     assert row is not None
-    return list(_nodes(row[0][0]["Plan"]))
+    return list(nodes_of(row[0][0]["Plan"]))
 
 
 def explained_generic(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
@@ -163,7 +164,7 @@ def explained_generic(connection: psycopg.Connection[Any], query: Query) -> list
         finally:
             connection.execute("deallocate it")
     assert row is not None
-    return list(_nodes(row[0][0]["Plan"]))
+    return list(nodes_of(row[0][0]["Plan"]))
 
 
 def touched(node: dict[str, Any]) -> float:
@@ -206,6 +207,6 @@ def test_the_check_sees_a_scan_of_the_whole_table(filled: psycopg.Connection[Any
     text = "explain (analyze, format json) select count(*) from offpath.job where reason = 'x'"
     row = filled.execute(text).fetchone()
     assert row is not None
-    (scan,) = [node for node in _nodes(row[0][0]["Plan"]) if "Relation Name" in node]
+    (scan,) = [node for node in nodes_of(row[0][0]["Plan"]) if "Relation Name" in node]
     assert scan["Node Type"] == "Seq Scan"
     assert touched(scan) > MOST_READ

@@ -2,12 +2,12 @@
 
 For tools that keep a history of schema changes of their own (Alembic, Django). Each step is noted
 in the same record as by ``offpath migrate``, so both may be used, in any order and by several
-processes.
+processes. A step that makes an index beside all work stops writes here, for it is in a transaction:
+where tables are large, ``offpath migrate`` runs first.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,17 +16,12 @@ from offpath.errors import InvalidArgument
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Migration
-from offpath.store.schema import SchemaStep, pending, steps
+from offpath.store.schema import SchemaStep, pending, pieces, steps
 from offpath.store.sql import Catalogue, Row, catalogue, statement
 from offpath.store.within import Dialect, run_within_blocking
 
 PACKAGES: Final = {"postgres": "offpath.store.postgres", "sqlite": "offpath.store.sqlite"}
 """The packages that have the statements of each database."""
-_PIECE = re.compile(
-    r"""--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|(?P<end>;)""",
-    re.DOTALL,
-)
-_COMMENT = re.compile(r"--[^\n]*")
 
 
 def known_steps(dialect: Dialect) -> tuple[SchemaStep, ...]:
@@ -93,7 +88,7 @@ def _pending(sql: Catalogue, last: int, dialect: Dialect) -> Queries[list[int]]:
     left = pending(known_steps(dialect), [_migration(row) for row in rows])
     todo = [step for step in left if step.number <= last]
     for step in todo:
-        for number, text in enumerate(_statements(step.sql, dialect)):
+        for number, text in enumerate(_statements(step.within, dialect)):
             yield statement(f"step_{step.number}_{number}", text)()
         values = {"number": step.number, "name": step.name, "checksum": step.checksum}
         if dialect == "sqlite":
@@ -113,18 +108,3 @@ def _statements(text: str, dialect: Dialect) -> Iterator[str]:
 
         return statements(text)
     return pieces(text)
-
-
-def pieces(text: str) -> Iterator[str]:
-    """The statements of a step of Postgres, one by one, without what is only a comment.
-
-    Drivers that prepare statements take one at a time. A semicolon within quotes ends none.
-    """
-    start = 0
-    for piece in _PIECE.finditer(text):
-        if piece["end"]:
-            yield text[start : piece.end()].strip()
-            start = piece.end()
-    rest = text[start:]
-    if _COMMENT.sub("", rest).strip():
-        yield rest.strip()

@@ -137,8 +137,10 @@ def pauses(queues: Iterable[QueueRecord], limits: Iterable[LimitRecord]) -> Iter
     """Queues and limits that somebody has paused, and keys that cool down: one line each."""
     for queue in queues:
         if queue.paused or queue.paused_until is not None:
-            waiting = queue.ready + queue.scheduled + queue.blocked
-            yield f"queue {queue.name} is paused{_until(queue.paused_until)}: {waiting} jobs wait"
+            counts = (queue.ready, queue.scheduled, queue.blocked)
+            more = "more than " if max(counts) >= MOST_COUNTED else ""
+            waiting = f"{more}{sum(counts)} jobs wait"
+            yield f"queue {queue.name} is paused{_until(queue.paused_until)}: {waiting}"
     for limit in limits:
         if limit.key == ECONOMY_PAUSE:
             if limit.paused or limit.closed_until is not None:
@@ -224,7 +226,7 @@ async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
         store.ping(),
         store.workers(),
         store.backlog(limit=MOST_COUNTED),
-        store.queues(),
+        store.queues(most=MOST_COUNTED),
         store.limits(limit=MOST_COUNTED),
     )
     now, records, backlog, queues, limits = asked

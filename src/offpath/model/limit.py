@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 ECONOMY_PAUSE = "offpath.economy"
 """A key that no job has: the pause of an economy is that of this key."""
@@ -79,6 +80,12 @@ class QueueRecord(Struct, frozen=True, kw_only=True):
     """Nothing is handed out until somebody resumes it."""
     paused_until: datetime | None = None
     """Nothing is handed out before this time."""
+
+
+def counted_to(most: int, queue: QueueRecord) -> QueueRecord:
+    """A queue whose counts stop at ``most`` each."""
+    names = ("blocked", "scheduled", "ready", "running", "held")
+    return replace(queue, **{name: min(getattr(queue, name), most) for name in names})
 
 
 class Admitted(Struct, frozen=True, kw_only=True):

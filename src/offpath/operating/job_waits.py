@@ -151,7 +151,7 @@ def _limit_text(limit: LimitRecord) -> str:
 
 
 async def _pause(app: App, job: JobRecord) -> dict[str, Any] | None:
-    known = [one for one in await app.store().queues() if one.name == job.queue]
+    known = [one for one in await app.store().queues(most=1) if one.name == job.queue]
     if not known or not (known[0].paused or known[0].paused_until):
         return None
     until = msgspec.to_builtins(known[0].paused_until)

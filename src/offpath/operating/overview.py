@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from offpath.app import App
-from offpath.health.fleet import WorkerPresence
+from offpath.health.fleet import MOST_COUNTED, WorkerPresence
 from offpath.operating import views
 from offpath.operating.documents import faults, health, schedules
 from offpath.operating.documents.faults import FaultsDocument
@@ -43,6 +43,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     workers: int
     slots: int
     """Jobs that live workers can run at once."""
+    counted_to: int = MOST_COUNTED
+    """The number at which counts of a queue stop: so many, or more."""
     queues: tuple[QueueStanding, ...]
     faults: FaultsDocument
     schedules: tuple[ScheduleDocument, ...]
@@ -55,7 +57,7 @@ async def read(app: App, seen: Redaction = PLAIN) -> Overview:
     now, fleet, found, backlog, told, coming = await asyncio.gather(
         store.ping(),
         views.fleet_of(app),
-        store.queues(),
+        store.queues(most=MOST_COUNTED),
         store.backlog(limit=_MOST_DUE),
         dead_faults(app),
         _coming(app, seen),

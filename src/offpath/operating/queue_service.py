@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from offpath.health.fleet import FleetMember, WorkerPresence
+from offpath.health.fleet import MOST_COUNTED, FleetMember, WorkerPresence
 from offpath.model.limit import QueueRecord
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.flow import QueueDocument, queue_state
@@ -44,6 +44,8 @@ class QueueList(Struct, frozen=True, kw_only=True):
     """The queues that have unended jobs or are paused."""
 
     items: tuple[QueueStanding, ...]
+    counted_to: int = MOST_COUNTED
+    """The number at which each count stops: so many, or more."""
 
 
 def describe_queues(

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+
+MOST_IN_QUEUE: Final = 100_000
+"""Jobs of each kind that are counted in a queue."""
 
 
 class FlowStore(Protocol):
@@ -68,8 +71,12 @@ class FlowStore(Protocol):
         """Hand out its jobs again. False: it was not paused."""
         ...
 
-    async def queues(self) -> list[QueueRecord]:
-        """Queues with unended jobs or a pause, by name; counts may stop at 100,000 each."""
+    async def queues(self, *, most: int = MOST_IN_QUEUE) -> list[QueueRecord]:
+        """Queues with unended jobs or a pause, by name.
+
+        Ready and scheduled jobs are counted up to ``most`` in each queue; other counts may stop
+        there, and of all that are blocked the first twenty times as many may be looked at.
+        """
         ...
 
     async def keep_templates(self, templates: Sequence[NewJob]) -> None:

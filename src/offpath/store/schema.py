@@ -3,13 +3,18 @@
 Steps are ``NNNN_words.sql`` files in a package, forward-only, numbered from 1 without a gap. A
 backend runs the pending ones under its own lock and records number, name and checksum of each;
 everything here is pure, so that both SQL backends decide alike.
+
+A step is one transaction, and a transaction that makes an index stops every write of its table. So
+there is a second kind, ``NNNN_words.online.sql``: its statements run one by one outside of any
+transaction, beside all work. What was cut off is repeated from its beginning, so each of them may
+be: it drops first what it makes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -17,7 +22,13 @@ from importlib import resources
 from offpath.errors import SchemaChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
 from offpath.store.protocol import Migration
 
-_FILE = re.compile(r"(?P<number>\d{4})_(?P<words>[a-z0-9_]+)\.sql")
+_FILE = re.compile(r"(?P<number>\d{4})_(?P<words>[a-z0-9_]+)(?P<online>\.online)?\.sql")
+_PIECE = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|(?P<end>;)""",
+    re.DOTALL,
+)
+_COMMENT = re.compile(r"--[^\n]*")
+_CONCURRENTLY = re.compile(r"\bconcurrently\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,13 @@ class SchemaStep:
     name: str
     sql: str
     checksum: str
+    online: bool = False
+    """It runs outside of any transaction, beside all work, and may be repeated."""
+
+    @property
+    def within(self) -> str:
+        """Its text for a transaction, in which an online one stops writes until that ends."""
+        return _CONCURRENTLY.sub("", self.sql) if self.online else self.sql
 
 
 @lru_cache(maxsize=8)
@@ -51,10 +69,31 @@ def step(file_name: str, sql: str) -> SchemaStep:
     """The step in a file. Line ends do not count for the checksum: git may change them."""
     match = _FILE.fullmatch(file_name)
     if match is None:
-        raise ValueError(f"{file_name!r} is not named NNNN_words.sql")
+        raise ValueError(f"{file_name!r} is not named NNNN_words.sql or NNNN_words.online.sql")
     text = sql.replace("\r\n", "\n")
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return SchemaStep(number=int(match["number"]), name=match["words"], sql=text, checksum=digest)
+    return SchemaStep(
+        number=int(match["number"]),
+        name=match["words"],
+        sql=text,
+        checksum=digest,
+        online=match["online"] is not None,
+    )
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The statements of a step of Postgres, one by one, without what is only a comment.
+
+    Drivers that prepare statements take one at a time. A semicolon within quotes ends none.
+    """
+    start = 0
+    for piece in _PIECE.finditer(text):
+        if piece["end"]:
+            yield text[start : piece.end()].strip()
+            start = piece.end()
+    rest = text[start:]
+    if _COMMENT.sub("", rest).strip():
+        yield rest.strip()
 
 
 def listing(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> list[Migration]:

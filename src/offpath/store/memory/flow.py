@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.model.job import LeasedJob, NewJob
-from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+from offpath.model.limit import Admitted, LimitRecord, QueueRecord, counted_to
+from offpath.store.flow import MOST_IN_QUEUE
 from offpath.store.memory import limits, pauses
 from offpath.store.memory.enqueue import NewJobs
 from offpath.store.memory.part import MemoryPart
@@ -60,9 +61,9 @@ class MemoryFlow(MemoryPart):
         self._tell(waiting=was_paused)
         return was_paused
 
-    async def queues(self) -> list[QueueRecord]:
+    async def queues(self, *, most: int = MOST_IN_QUEUE) -> list[QueueRecord]:
         """Queues with unended jobs or a pause."""
-        return pauses.records(self._tables, self._clock.now())
+        return [counted_to(most, one) for one in pauses.records(self._tables, self._clock.now())]
 
     async def keep_templates(self, templates: Sequence[NewJob]) -> None:
         """Nobody enqueues by SQL here."""

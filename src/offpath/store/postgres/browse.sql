@@ -358,20 +358,31 @@ limit :limit::int
 
 -- name: faults
 -- The newest dead jobs by their fault, the most frequent first.
+--
+-- They are counted by queue first, where rows are put into a few groups without an order, and these
+-- into faults.
 with looked as materialized (
     select j.task, j.reason, j.error_key, j.queue, j.finished_at, j.id
     from offpath.job j
     where j.state = 'dead'
     order by j.id desc
     limit :most::int
+),
+parts as materialized (
+    select
+        l.task, l.reason, l.error_key, l.queue, count(*) as jobs,
+        min(l.finished_at) as first_at, max(l.finished_at) as last_at,
+        max(l.id::text collate "C") as sample
+    from looked l
+    group by l.task, l.reason, l.error_key, l.queue
 )
 select
-    l.task, l.reason, l.error_key, count(*), min(offpath.micros(l.finished_at)),
-    max(offpath.micros(l.finished_at)), jsonb_agg(distinct l.queue)::text, max(l.id::text),
-    (select count(*) from looked)
-from looked l
-group by l.task, l.reason, l.error_key
+    p.task, p.reason, p.error_key, sum(p.jobs)::bigint, offpath.micros(min(p.first_at)),
+    offpath.micros(max(p.last_at)), jsonb_agg(p.queue)::text, max(p.sample),
+    (select sum(every.jobs)::bigint from parts every)
+from parts p
+group by p.task, p.reason, p.error_key
 order by
-    count(*) desc, l.task collate "C", l.reason collate "C" nulls first,
-    l.error_key collate "C" nulls first
+    sum(p.jobs) desc, p.task collate "C", p.reason collate "C" nulls first,
+    p.error_key collate "C" nulls first
 limit :limit::int

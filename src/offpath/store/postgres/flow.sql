@@ -80,10 +80,10 @@ returning (
 )::int
 
 -- name: queues
--- Queues with unended jobs or a pause; each count stops at 100,000.
+-- Queues with unended jobs or a pause; each count stops at a limit.
 --
--- The lanes are stepped to where an index has the queue; scheduled and running jobs are
--- counted as a whole, blocked ones by what they wait for, since each kind has an index.
+-- The queues are stepped to where an index has them; running jobs, which are few, are counted as a
+-- whole, and blocked ones by what they wait for, since each kind has an index.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -100,33 +100,67 @@ lanes (queue) as (
         limit 1
     ) as next
 ),
+later (queue) as (
+    (select j.queue from offpath.job j where j.state = 'scheduled' order by j.queue limit 1)
+    union all
+    select next.queue
+    from later l
+    cross join lateral (
+        select j.queue
+        from offpath.job j
+        where j.state = 'scheduled' and j.queue > l.queue
+        order by j.queue
+        limit 1
+    ) as next
+),
 counts as (
     select l.queue, 'ready' as state, n.jobs
     from lanes l
     cross join lateral (
         select count(*) as jobs
         from (
-            select from offpath.job j where j.state = 'ready' and j.queue = l.queue limit 100000
+            select from offpath.job j
+            where j.state = 'ready' and j.queue = l.queue
+            limit :most::int
         ) as few
     ) as n
     union all
-    select j.queue, 'running', least(count(*), 100000)
+    select j.queue, 'running', least(count(*), :most::int)
     from offpath.job j where j.state = 'running' group by j.queue
     union all
-    select j.queue, 'scheduled', least(count(*), 100000)
-    from offpath.job j where j.state = 'scheduled' group by j.queue
+    select l.queue, 'scheduled', n.jobs
+    from later l
+    cross join lateral (
+        select count(*) as jobs
+        from (
+            select from offpath.job j
+            where j.state = 'scheduled' and j.queue = l.queue
+            limit :most::int
+        ) as few
+    ) as n
     union all
-    select j.queue, 'held', least(count(*), 100000)
-    from offpath.job j
-    where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
-    group by j.queue
-    union all
-    select b.queue, 'blocked', least(count(*), 100000)
+    select h.queue, 'held', least(count(*), :most::int)
     from (
-        select j.queue from offpath.job j where j.state = 'blocked' and j.reason = 'signal'
+        select j.queue
+        from offpath.job j
+        where j.limit_key is not null and j.state = 'blocked' and j.reason = 'limit'
+        limit 20 * :most::int
+    ) as h
+    group by h.queue
+    union all
+    select b.queue, 'blocked', least(count(*), :most::int)
+    from (
+        (
+            select j.queue from offpath.job j
+            where j.state = 'blocked' and j.reason = 'signal'
+            limit 20 * :most::int
+        )
         union all
-        select j.queue from offpath.job j
-        where j.gated_by is not null and j.state = 'blocked' and j.reason = 'gate'
+        (
+            select j.queue from offpath.job j
+            where j.gated_by is not null and j.state = 'blocked' and j.reason = 'gate'
+            limit 20 * :most::int
+        )
     ) as b
     group by b.queue
 ),

@@ -1,4 +1,7 @@
-"""Bringing the schema up to date: one step a transaction, one process at a time."""
+"""Bringing the schema up to date: one step a transaction, one process at a time.
+
+Steps that make indexes run outside of any transaction, since within one they stop all writes.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ from typing import Any, Final, TypeVar, cast
 
 import psycopg
 
+from offpath.errors import StoreBusy
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.faults import translated
 from offpath.store.postgres.session import Connection
 from offpath.store.postgres.steps import from_micros
 from offpath.store.programs.dialect import Rows, Steps, ask
 from offpath.store.protocol import Migration
-from offpath.store.schema import SchemaStep, pending, steps
+from offpath.store.schema import SchemaStep, pending, pieces, steps
 from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Query, catalogue, in_schema
 
 PACKAGE: Final = "offpath.store.postgres"
@@ -28,8 +32,18 @@ PATIENCE: Final = 60.0
 """Seconds after which a step is given up for which others' transactions are in the way."""
 BETWEEN: Final = (0.5, 1.5)
 """Seconds between two tries: long enough for all who waited behind the last one."""
+_TURNS: Final = (0.02, 0.1)
+"""Seconds between two looks while another process changes the schema."""
+_ANOTHER: Final = (
+    "another process is changing the schema of this database: run `offpath migrate` again when it "
+    "is done"
+)
 
 _chance = random.Random()  # noqa: S311 - only spreads retries
+
+
+class _Taken(Exception):
+    """Another process is changing the schema."""
 
 
 def known() -> tuple[SchemaStep, ...]:
@@ -41,7 +55,9 @@ def script(*, schema: str = DEFAULT_SCHEMA, after: int = 0) -> str:
     """SQL that brings a database from step ``after`` (0: nothing) up to date, to run by hand."""
     sql = catalogue(PACKAGE, schema=schema)
     parts = [] if after else [_home_text(sql)]
-    parts += [_step_text(step, sql, schema) for step in known() if step.number > after]
+    parts += [
+        _step_text(step, sql, schema, fresh=not after) for step in known() if step.number > after
+    ]
     return "\n".join(parts)
 
 
@@ -59,7 +75,8 @@ def _home_text(sql: Catalogue) -> str:
     return _transaction_text(sql, ";\n\n".join(sql[name].named for name in names))
 
 
-def _step_text(step: SchemaStep, sql: Catalogue, schema: str) -> str:
+def _step_text(step: SchemaStep, sql: Catalogue, schema: str, *, fresh: bool) -> str:
+    """The step as text. In a database that is made anew there is nobody whom it could stop."""
     # number, name and checksum are of our own making: digits, lower-case words and hex
     note = sql["record"].named.partition("\nreturning")[0]
     for name, value in (
@@ -68,8 +85,10 @@ def _step_text(step: SchemaStep, sql: Catalogue, schema: str) -> str:
         ("checksum", f"'{step.checksum}'"),
     ):
         note = note.replace(f":{name}::", f"{value}::")
-    text = in_schema(step.sql, schema).strip()
-    return _transaction_text(sql, f"{text}\n\n{note}")
+    if step.online and not fresh:
+        text = in_schema(step.sql, schema).strip()
+        return f"-- outside of a transaction, beside all work\n\n{text}\n\n{note};\n"
+    return _transaction_text(sql, f"{in_schema(step.within, schema).strip()}\n\n{note}")
 
 
 def _transaction_text(sql: Catalogue, text: str) -> str:
@@ -138,21 +157,54 @@ class Migrator:
                 if time.monotonic() > until:
                     raise
                 await connection.rollback()
+            except _Taken:
+                if time.monotonic() > until:
+                    raise StoreBusy(_ANOTHER) from None
+                await connection.rollback()
+                await asyncio.sleep(_chance.uniform(*_TURNS))
+                continue
             await asyncio.sleep(_chance.uniform(*BETWEEN))
 
     async def _take_turn(self, connection: Connection) -> None:
-        await self._ask(connection, self._sql["migration_lock"]())
+        await self._taken(connection, "migration_turn")
         await self._ask(connection, self._sql["impatience"]())
 
+    async def _taken(self, connection: Connection, lock: str) -> None:
+        ((got,),) = await self._ask(connection, self._sql[lock]())
+        if not got:
+            raise _Taken
+
     async def _next(self, connection: Connection) -> Migration | None:
-        """Run one pending step in a transaction; None when there is none."""
+        """Run one pending step; None when there is none."""
         await self._begin(connection)
         await self._take_turn(connection)
         await self._ask(connection, self._sql["as_owner"]())
         left = pending(known(), await self._applied(connection))
-        done = await self._run(connection, left[0]) if left else None
+        online = bool(left) and left[0].online
+        done = await self._run(connection, left[0]) if left and not online else None
         await self._ask(connection, self._sql["commit"]())
-        return done
+        return await self._beside_work(connection, left[0]) if online else done
+
+    async def _beside_work(self, connection: Connection, step: SchemaStep) -> Migration | None:
+        """Run an online step: its statements one by one, while everybody writes.
+
+        It holds the turn by its session. Nobody waits for that in a transaction, for the server
+        lets an index wait until all transactions have ended that began before it.
+        """
+        await self._taken(connection, "migration_hold")
+        try:
+            await self._ask(connection, self._sql["online_terms"]())
+            if step not in pending(known(), await self._applied(connection)):
+                raise _Taken  # another process has just run it: look again
+            await self._ask(connection, self._sql["as_owner_online"]())
+            self._tell(step)
+            for text in pieces(in_schema(step.sql, self._schema)):
+                await connection.execute(text.encode())
+            return await self._record(connection, step)
+        finally:
+            if not connection.closed:
+                await self._ask(connection, self._sql["migration_free"]())
+                await connection.execute("reset all")
 
     async def _begin(self, connection: Connection) -> None:
         await self._ask(connection, self._sql["begin"]())
@@ -160,9 +212,15 @@ class Migrator:
 
     async def _run(self, connection: Connection, step: SchemaStep) -> Migration:
         await self._make_home(connection)
+        self._tell(step)
+        await connection.execute(in_schema(step.sql, self._schema).encode())
+        return await self._record(connection, step)
+
+    def _tell(self, step: SchemaStep) -> None:
         if self._before is not None:
             self._before(f"migration_{step.number:04}")
-        await connection.execute(in_schema(step.sql, self._schema).encode())
+
+    async def _record(self, connection: Connection, step: SchemaStep) -> Migration:
         rows = await self._ask(
             connection,
             self._sql["record"](number=step.number, name=step.name, checksum=step.checksum),

@@ -176,6 +176,14 @@ begin
 end
 $$
 
+-- name: as_owner_online
+-- As as_owner, but for the rest of the session.
+select pg_catalog.set_config('role', pg_get_userbyid(n.nspowner), false)
+from pg_namespace n
+where n.nspname = trim('"' from 'offpath')
+    and pg_has_role(n.nspowner, 'member')
+    and pg_get_userbyid(n.nspowner) <> current_user
+
 -- name: as_owner
 -- For the rest of the transaction the schema's owner makes what is made, if the session may act as it.
 select pg_catalog.set_config('role', pg_get_userbyid(n.nspowner), true)

@@ -2,6 +2,27 @@
 -- One process at a time changes the schema; freed with the transaction.
 select pg_advisory_xact_lock(hashtextextended('offpath.migration', 0))
 
+-- name: migration_turn
+-- The same for one who does not wait: a transaction that waited here would be waited for by who
+-- makes an index beside all work.
+select pg_try_advisory_xact_lock(hashtextextended('offpath.migration', 0))::int
+
+-- name: migration_hold
+-- The same beyond transactions, for what runs outside of any.
+select pg_try_advisory_lock(hashtextextended('offpath.migration', 0))::int
+
+-- name: migration_free
+-- It is freed.
+select pg_advisory_unlock(hashtextextended('offpath.migration', 0))::int
+
+-- name: online_terms
+-- For a session that makes indexes beside all work: it may take as long as it takes, and waits ten
+-- minutes for the transactions that were there before it.
+select
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),
+    pg_catalog.set_config('statement_timeout', '0', false),
+    pg_catalog.set_config('lock_timeout', '10min', false)
+
 -- name: has_schema
 -- Whether the schema is there, and whether its record of steps is.
 select

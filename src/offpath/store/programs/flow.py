@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from offpath.model.limit import LimitRecord, QueueRecord, RateSpec
+from offpath.store.flow import MOST_IN_QUEUE
 from offpath.store.hints import Hint
 from offpath.store.programs.answers import LimitRow, QueueRow
 from offpath.store.programs.dialect import Dialect, Steps, one
@@ -76,9 +77,9 @@ def resume(d: Dialect, name: str) -> Steps[bool]:
     return was_paused
 
 
-def queues(d: Dialect) -> Steps[list[QueueRecord]]:
+def queues(d: Dialect, *, most: int = MOST_IN_QUEUE) -> Steps[list[QueueRecord]]:
     """Queues with unended jobs or a pause, by name."""
-    rows = yield from one(d.sql["queues"](now=d.now))
+    rows = yield from one(d.sql["queues"](now=d.now, most=most))
     return [_queue(QueueRow(*row)) for row in rows]
 
 

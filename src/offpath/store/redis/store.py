@@ -28,7 +28,7 @@ from offpath.model.job import (
     Page,
 )
 from offpath.model.lease import Leased, LeaseRequest, Renewed, Rescued, WorkerInfo, WorkerRecord
-from offpath.model.limit import QueueRecord
+from offpath.model.limit import QueueRecord, counted_to
 from offpath.model.message import (
     LeasedMessages,
     MessageBacklog,
@@ -43,6 +43,7 @@ from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
+from offpath.store.flow import MOST_IN_QUEUE
 from offpath.store.hints import Hint
 from offpath.store.partial import PartialStore
 from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
@@ -294,9 +295,9 @@ class RedisStore(PartialStore):
         """Hand out its jobs again."""
         return await self._do(lambda unit: documents.resume_queue(unit, name))
 
-    async def queues(self) -> list[QueueRecord]:
+    async def queues(self, *, most: int = MOST_IN_QUEUE) -> list[QueueRecord]:
         """Queues with unended jobs or a pause."""
-        return await reads.queues(await self._look())
+        return [counted_to(most, one) for one in await reads.queues(await self._look())]
 
     async def keep_templates(self, templates: Sequence[NewJob]) -> None:
         """Nobody enqueues by SQL here."""

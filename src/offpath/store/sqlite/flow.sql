@@ -70,7 +70,7 @@ delete from offpath_queue_pause where name = :queue
 returning coalesce(until > :now, 1)
 
 -- name: queues
--- Queues with unended jobs or a pause; each count stops at 100,000.
+-- Queues with unended jobs or a pause; each count stops at a limit.
 --
 -- The queues of each kind are stepped to where an index has the next one; running jobs, which are few,
 -- are walked. (The second column of an order keeps the planner on the index of the held ones.)
@@ -154,7 +154,7 @@ ready (queue, jobs) as (
                 where
                     job.state = 'ready' and job.task = ready_lane.task
                     and job.queue = ready_lane.queue
-                limit 100000
+                limit :most
             )
         )
     from ready_lane where ready_lane.queue is not null
@@ -168,7 +168,7 @@ scheduled (queue, jobs) as (
                 where
                     job.state = 'scheduled' and job.task = scheduled_lane.task
                     and job.queue = scheduled_lane.queue
-                limit 100000
+                limit :most
             )
         )
     from scheduled_lane where scheduled_lane.queue is not null
@@ -230,14 +230,14 @@ held (queue, jobs) as (
                 where
                     job.state = 'blocked' and job.reason = 'limit'
                     and job.limit_key = lane.key and job.queue = lane.queue
-                limit 100000
+                limit :most
             )
         )
     from lane where lane.queue is not null
 ),
 running (queue, jobs) as (
     select few.queue, count(*)
-    from (select job.queue from offpath_job as job where job.state = 'running' limit 100000) as few
+    from (select job.queue from offpath_job as job where job.state = 'running' limit :most) as few
     group by few.queue
 ),
 pauses (queue, until) as (
@@ -260,7 +260,7 @@ counted as (
                 select 1 from offpath_job as job
                 where
                     job.state = 'blocked' and job.reason <> 'limit' and job.queue = named.queue
-                limit 100000
+                limit :most
             )
         ) as blocked
     from named
@@ -270,11 +270,11 @@ select
     counted.blocked + counted.held,
     counted.held,
     coalesce(
-        (select min(sum(each.jobs), 100000) from scheduled as each where each.queue = counted.queue),
+        (select min(sum(each.jobs), :most) from scheduled as each where each.queue = counted.queue),
         0
     ),
     coalesce(
-        (select min(sum(each.jobs), 100000) from ready as each where each.queue = counted.queue), 0
+        (select min(sum(each.jobs), :most) from ready as each where each.queue = counted.queue), 0
     ),
     coalesce((select running.jobs from running where running.queue = counted.queue), 0),
     pauses.queue is not null and pauses.until is null,

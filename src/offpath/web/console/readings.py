@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
-from offpath.health.fleet import member
+from offpath.health.fleet import MOST_COUNTED, member
 from offpath.model import checks
 from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
@@ -29,7 +29,7 @@ from offpath.operating.documents.flow import LimitDocument
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.jobs import JobDocument, JobPage
-from offpath.operating.documents.lists import BriefList
+from offpath.operating.documents.lists import BriefDocument, BriefList
 from offpath.operating.documents.schedules import ScheduleDocument, ScheduleStanding
 from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
@@ -44,7 +44,8 @@ from offpath.web.console.work_readings import WORK_READINGS
 
 _UPCOMING: Final = 5
 _HISTORY: Final = 50
-_MOST_DUE: Final = 1_000
+_NEXT: Final = 20
+"""Jobs of a queue that are shown as the next ones."""
 _MOST_WORKERS: Final = 200
 
 
@@ -67,6 +68,14 @@ class ScheduleShown(ScheduleStanding, frozen=True, kw_only=True):
     upcoming: tuple[datetime, ...]
     uncertain: str | None
     """The reason why the next ones cannot be told here; None when they can."""
+
+
+class QueueShown(QueueStanding, frozen=True, kw_only=True):
+    """A queue with the jobs that are handed out next."""
+
+    next_due: tuple[BriefDocument, ...]
+    counted_to: int = MOST_COUNTED
+    """The number at which each count stops: so many, or more."""
 
 
 class WorkerList(Struct, frozen=True, kw_only=True):
@@ -139,13 +148,18 @@ async def _group(app: App, asking: Asking) -> GroupStanding:
 async def _queues(app: App, _: Asking) -> QueueList:
     store = app.store()
     workers, found, backlog = await asyncio.gather(
-        store.workers(), store.queues(), store.backlog(limit=_MOST_DUE)
+        store.workers(), store.queues(most=MOST_COUNTED), store.backlog(limit=MOST_COUNTED)
     )
     return describe_queues(found, backlog, [member(one) for one in workers])
 
 
-async def _queue(app: App, asking: Asking) -> QueueStanding:
-    return await _queue_of(app, checks.name(asking.path["name"], "queue"))
+async def _queue(app: App, asking: Asking) -> QueueShown:
+    name = checks.name(asking.path["name"], "queue")
+    standing, following = await asyncio.gather(
+        _queue_of(app, name), list_views.next_due(app, name, limit=_NEXT)
+    )
+    fields = {field: getattr(standing, field) for field in standing.__struct_fields__}
+    return QueueShown(**fields, next_due=following)
 
 
 async def _queue_of(app: App, name: str) -> QueueStanding:
@@ -153,7 +167,7 @@ async def _queue_of(app: App, name: str) -> QueueStanding:
     store = app.store()
     idle = QueueRecord(name=name, blocked=0, scheduled=0, ready=0, running=0)
     found, workers, backlog = await asyncio.gather(
-        store.queues(), store.workers(), store.backlog(limit=_MOST_DUE)
+        store.queues(most=MOST_COUNTED), store.workers(), store.backlog(limit=MOST_COUNTED)
     )
     record = next((one for one in found if one.name == name), idle)
     return describe_queues([record], backlog, [member(one) for one in workers]).items[0]
@@ -292,7 +306,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         name="queue",
         path="/queues/{name}",
         summary="One queue.",
-        document=QueueStanding,
+        document=QueueShown,
         read=_queue,
     ),
     DocumentReading(

@@ -235,6 +235,14 @@ async def test_a_queue_that_nobody_serves_is_said_at_the_top(site: Site) -> None
     assert "healthy</span>" not in overview_page
 
 
+async def test_a_queue_shows_what_is_handed_out_next(site: Site) -> None:
+    told = (await site.get("/api/v1/queues/exports")).document
+    assert [one["task"] for one in told["next_due"]] == ["export"] * told["ready"]
+    page = (await site.get("/queues/exports")).text
+    assert "Handed out next" in page
+    assert all(f'id="job-{one["id"]}"' in page for one in told["next_due"])
+
+
 async def test_a_job_says_why_it_waits(app: offpath.App, site: Site) -> None:
     async def why(**where: Any) -> list[str]:
         found = await app.jobs.find(limit=1, **where)

@@ -1,0 +1,78 @@
+"""Lists of a dashboard read a bounded number of rows, however many there are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from offpath.store.postgres import PostgresStore
+from offpath.store.sql import Query
+from tests.integration.planned_statements import SQL
+from tests.integration.test_plans import nodes_of, touched
+from tests.servers import Databases
+
+_MOST = 100
+_FILL = """
+    insert into offpath.job (
+        id, state, task, queue, enqueued_at, run_at, finished_at, expires_at, reason, error_key,
+        input, fingerprint, options
+    )
+    select
+        gen_random_uuid(), k.state, 'task-' || n % 10, 'queue-' || n % 4, now(), now(),
+        case when k.state in ('dead', 'succeeded') then now() end, null,
+        case when k.state = 'dead' then 'exhausted' end,
+        case when k.state = 'dead' then 'Boom: ' || n % 3 end,
+        '{"n": 1}', '', '{}'
+    from generate_series(1, 60000) as n
+    cross join lateral (
+        select (array['ready', 'scheduled', 'dead', 'succeeded'])[n % 4 + 1] as state
+    ) as k
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_databases: Databases) -> Iterator[psycopg.Connection[Any]]:
+    """A database with 15,000 jobs of each of four states, vacuumed as it is in operation."""
+    url = postgres_databases.create()
+    with ThreadPoolExecutor(1) as thread:  # the test's event loop may be current in this one
+        thread.submit(asyncio.run, PostgresStore(url).migrate()).result()
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute(_FILL)
+        connection.execute("vacuum analyze offpath.job")
+        yield connection
+    postgres_databases.drop(url)
+
+
+def scans(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
+    """The scans of the job table, as the session of one who looks runs it."""
+    text = f"explain (analyze, timing off, format json) {query.statement.pyformat}"
+    with connection.transaction(force_rollback=True):
+        connection.execute(SQL["settle_in"].pyformat.encode())
+        connection.execute(SQL["settle_in_freely"].pyformat.encode())
+        row = connection.execute(text.encode(), query.params).fetchone()
+    assert row is not None
+    found = nodes_of(row[0][0]["Plan"])
+    return [one for one in found if one.get("Relation Name") == "job"]
+
+
+def test_queues_are_stepped_to_and_counted_up_to_a_limit(
+    filled: psycopg.Connection[Any],
+) -> None:
+    found = scans(filled, SQL["queues"](now=None, most=_MOST))
+    assert {one["Node Type"] for one in found}.isdisjoint({"Seq Scan"})
+    # four queues in two states, a step to each of them, and nothing else that waits
+    assert sum(touched(one) for one in found) <= 2 * 4 * (_MOST + 2)
+
+
+def test_faults_are_read_from_an_index_alone(filled: psycopg.Connection[Any]) -> None:
+    found = scans(filled, SQL["faults"](most=10_000, limit=_MOST))
+    assert [(one["Node Type"], one["Index Name"]) for one in found] == [
+        ("Index Only Scan", "job_faults")
+    ]
+    assert sum(one["Heap Fetches"] for one in found) == 0
+    assert sum(touched(one) for one in found) == 10_000
