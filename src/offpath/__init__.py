@@ -125,7 +125,14 @@ def _action_loop(app: "App") -> "LoopSpec":
     return ActionLoop(app).spec()
 
 
-_added_loops.ADDED_LOOPS.append(_action_loop)
+def _stats_loop(app: "App") -> "LoopSpec":
+    """The loop that writes what workers count; loaded with the first worker."""
+    from offpath.operating.stats_loop import StatsLoop
+
+    return StatsLoop(app).spec()
+
+
+_added_loops.ADDED_LOOPS.extend((_action_loop, _stats_loop))
 
 _PLACES = {
     "offpath.app": ("App",),

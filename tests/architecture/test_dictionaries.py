@@ -31,6 +31,7 @@ SHARED = {
     "routers",
     "schedules",
     "signals",
+    "stats",
     "steps",
     "waits",
     "workers",

@@ -16,6 +16,7 @@ ONE_ROW = {
     "hold_worker": "the row of one id",
     "lock_schedule": "the row of one name",
     "open_limit": "the row of one key",
+    "stat_body": "the row of one span",
 }
 """Statements that wait for one row, and so need no order among rows."""
 

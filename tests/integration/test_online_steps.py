@@ -12,7 +12,7 @@ import pytest
 from offpath.errors import StoreError
 from offpath.store.postgres import PostgresStore, migrate, store
 from offpath.store.postgres.migrate import script
-from offpath.store.schema import SchemaStep, steps
+from offpath.store.schema import SchemaStep, pieces, steps
 from tests.integration.polling import eventually
 
 _JOBS = """
@@ -116,6 +116,6 @@ async def test_the_script_prints_it_outside_of_a_transaction(pg_url: str) -> Non
     assert "index concurrently" in text
     assert "index concurrently" not in script(), "a new database has nobody whom it could stop"
     with psycopg.connect(pg_url, autocommit=True) as connection:
-        for one in migrate.pieces(text):
+        for one in pieces(text):
             connection.execute(one.encode())
     assert await PostgresStore(pg_url).migrate() == []

@@ -54,7 +54,9 @@ def checked_step(dialect: Dialect, to: int | None) -> int:
 
 def _on_postgres(last: int) -> Queries[list[int]]:
     sql = catalogue(PACKAGES["postgres"])
-    yield sql["migration_lock"]()
+    from offpath.store.postgres.migrate import WAITING_LOCK
+
+    yield sql[WAITING_LOCK]()
     kept = yield _KEEP()
     yield sql["own_names"]()
     yield sql["as_owner"]()

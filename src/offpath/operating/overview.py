@@ -10,13 +10,15 @@ from msgspec import Struct
 
 from offpath.app import App
 from offpath.health.fleet import MOST_COUNTED, WorkerPresence
-from offpath.operating import views
+from offpath.operating import stats_views, views
 from offpath.operating.documents import faults, health, schedules
 from offpath.operating.documents.faults import FaultsDocument
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.schedules import ScheduleDocument
 from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.stats_views import StatsDocument
+from offpath.store.browse import MOST_LOOKED_AT
 
 MOST_FAULTS = 100
 """Faults that are told, the most frequent first."""
@@ -49,18 +51,24 @@ class Overview(Struct, frozen=True, kw_only=True):
     faults: FaultsDocument
     schedules: tuple[ScheduleDocument, ...]
     """The next ones to come."""
+    stats: StatsDocument
+    """The last hour, or the range that was asked for."""
 
 
-async def read(app: App, seen: Redaction = PLAIN) -> Overview:
-    """The overview of an open app's store."""
+async def read(app: App, seen: Redaction = PLAIN, *, within: str | None = None) -> Overview:
+    """The overview of an open app's store, with what happened in a range of time.
+
+    Raises ``InvalidArgument`` for a range that is none.
+    """
     store = app.store()
-    now, fleet, found, backlog, told, coming = await asyncio.gather(
-        store.ping(),
-        views.fleet_of(app),
-        store.queues(most=MOST_COUNTED),
-        store.backlog(limit=_MOST_DUE),
-        dead_faults(app),
-        _coming(app, seen),
+    (now, fleet, found, backlog), (told, coming, lately) = await asyncio.gather(
+        asyncio.gather(
+            store.ping(),
+            views.fleet_of(app),
+            store.queues(most=MOST_COUNTED),
+            store.backlog(limit=_MOST_DUE),
+        ),
+        asyncio.gather(dead_faults(app), _coming(app, seen), stats_views.stats(app, within=within)),
     )
     queues = describe_queues(found, backlog, fleet.members).items
     live = [one.record for one in fleet.members if one.presence is WorkerPresence.LIVE]
@@ -79,12 +87,14 @@ async def read(app: App, seen: Redaction = PLAIN) -> Overview:
         queues=queues,
         faults=told,
         schedules=coming,
+        stats=lately,
     )  # fmt: skip
 
 
 async def dead_faults(app: App) -> FaultsDocument:
-    """The faults of the newest dead jobs."""
-    return faults.describe(await app.store().faults(limit=MOST_FAULTS))
+    """The faults of the newest dead jobs, as many as one page looks at."""
+    found = await app.store().faults(limit=MOST_FAULTS, most=MOST_LOOKED_AT)
+    return faults.describe(found)
 
 
 def _verdict(health_now: HealthDocument) -> dict[str, Any]:

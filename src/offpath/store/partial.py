@@ -292,6 +292,11 @@ class PartialStore:
     next_due = refused(Profile.OPERATING, Store.next_due)
     newest_events = none_of(Store.newest_events, list)
 
+    put_stats = none_of(Store.put_stats, lambda: None)
+    stats = none_of(Store.stats, list)
+    fold_stats = none_of(Store.fold_stats, lambda: False)
+    prune_stats = none_of(Store.prune_stats, lambda: 0)
+
     put_action = refused(Profile.OPERATING, Store.put_action)
     step_action = refused(Profile.OPERATING, Store.step_action)
     take_action = none_of(Store.take_action, lambda: None)

@@ -46,6 +46,7 @@ from offpath.store.health import DeclarationStore, FindingStore, HealthStore
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerStore
 from offpath.store.schedules import ScheduleStore
+from offpath.store.stats import StatStore
 from offpath.store.workflows import WorkflowStore
 
 
@@ -118,6 +119,7 @@ class Store(
     LedgerStore,
     DeclarationStore,
     ActionStore,
+    StatStore,
     BrowseStore,
     FindingStore,
     HealthStore,

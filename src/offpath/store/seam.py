@@ -361,6 +361,13 @@ class ObservedStore:
     actions = _timed(Store.actions).quiet
     prune_actions = _timed(Store.prune_actions).quiet
 
+    # -- stats -------------------------------------------------------------------------------
+
+    put_stats = _timed(Store.put_stats).quiet
+    stats = _timed(Store.stats).quiet
+    fold_stats = _timed(Store.fold_stats).quiet
+    prune_stats = _timed(Store.prune_stats).quiet
+
     # -- lists for people --------------------------------------------------------------------
 
     browse = _timed(Store.browse).quiet

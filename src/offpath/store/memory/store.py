@@ -44,6 +44,7 @@ from offpath.store.memory.flow import MemoryFlow
 from offpath.store.memory.health import MemoryDeclarations, MemoryFindings, MemoryHealth
 from offpath.store.memory.ledger import MemoryLedger
 from offpath.store.memory.schedules import MemorySchedules
+from offpath.store.memory.stats import MemoryStats
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.workflows import MemoryWorkflows
 from offpath.store.offered import OFFERED
@@ -68,6 +69,7 @@ class MemoryStore(
     MemoryLedger,
     MemoryDeclarations,
     MemoryActions,
+    MemoryStats,
     MemoryBrowse,
     MemoryFindings,
     MemoryHealth,

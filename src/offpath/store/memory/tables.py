@@ -77,6 +77,7 @@ class Tables:
         "running_of",
         "schedules",
         "signals",
+        "stats",
         "steps",
         "suspects",
         "tally",
@@ -94,6 +95,8 @@ class Tables:
         self.keys: dict[str, str] = {}  # unique key -> who has it
         self.declarations: dict[tuple[str, str, str], Declaration] = {}  # by kind, name, text
         self.actions: dict[str, ActionRecord] = {}
+        self.stats: dict[tuple[int, int, str], str] = {}
+        """The rows of stats, by step, time and source."""
         self.findings: dict[str, FindingRecord] = {}  # those that stand, by name
         self.groups = Groups()
         self.gates = Gates()

@@ -361,7 +361,7 @@ limit :limit::int
 --
 -- They are counted by queue first, where rows are put into a few groups without an order, and these
 -- into faults.
-with looked as materialized (
+with looked as (
     select j.task, j.reason, j.error_key, j.queue, j.finished_at, j.id
     from offpath.job j
     where j.state = 'dead'

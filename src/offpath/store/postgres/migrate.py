@@ -34,6 +34,8 @@ BETWEEN: Final = (0.5, 1.5)
 """Seconds between two tries: long enough for all who waited behind the last one."""
 _TURNS: Final = (0.02, 0.1)
 """Seconds between two looks while another process changes the schema."""
+WAITING_LOCK: Final = "migration_lock"
+"""The statement by which a transaction of somebody else waits for its turn."""
 _ANOTHER: Final = (
     "another process is changing the schema of this database: run `offpath migrate` again when it "
     "is done"

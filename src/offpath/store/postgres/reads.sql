@@ -95,7 +95,10 @@ where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(
         ) = any (:error_types::text[])
     )
     and (:after::text is null or j.id < :after::text::uuid)
-order by j.id desc
+order by
+    -- members of a group are few: without this the planner walks all jobs by id to find them
+    case when :group_id::text is not null then j.id::text collate "C" end desc,
+    j.id desc
 limit :limit::int
 
 -- name: find_oldest
@@ -156,7 +159,10 @@ where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(
         ) = any (:error_types::text[])
     )
     and (:after::text is null or j.id > :after::text::uuid)
-order by j.id
+order by
+    -- members of a group are few: without this the planner walks all jobs by id to find them
+    case when :group_id::text is not null then j.id::text collate "C" end,
+    j.id
 limit :limit::int
 
 -- name: count

@@ -22,6 +22,7 @@ from offpath.store.programs import (
     routers,
     schedules,
     signals,
+    stats,
     steps,
     workers,
 )
@@ -84,6 +85,12 @@ class SqlStore(SqlLedgerReads):
     has_late_action = transition(actions.has_late, READS)
     stop_action = transition(actions.stop)
     prune_actions = transition(actions.prune)
+
+    # -- stats -----------------------------------------------------------------------------
+
+    put_stats = transition(stats.put, How(relaxed=True))
+    fold_stats = transition(stats.fold)
+    prune_stats = transition(stats.prune)
 
     # -- jobs that exist -------------------------------------------------------------------
 
@@ -216,5 +223,6 @@ class SqlStore(SqlLedgerReads):
     letters = transition(letters.listed, READS)
     findings = transition(health.findings, READS)
     signals = transition(workers.signals, READS)
+    stats = transition(stats.listed, _WALKED)
     steps = transition(steps.recorded, READS)
     workers = transition(workers.listed, _ASKED)

@@ -9,6 +9,9 @@ from offpath.errors import StoreRejected
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_SECOND: Final = timedelta(seconds=1)
+_FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _SECOND
+_LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _SECOND
 
 
 def later(now: datetime, seconds: float) -> datetime:
@@ -24,6 +27,16 @@ def later(now: datetime, seconds: float) -> datetime:
 def maybe_later(now: datetime, seconds: float | None) -> datetime | None:
     """The time of :func:`later`; None stays None."""
     return None if seconds is None else later(now, seconds)
+
+
+def whole_seconds(moment: datetime) -> int:
+    """A moment in whole seconds since 1970."""
+    return (moment - _EPOCH) // _SECOND
+
+
+def from_seconds(at: int) -> datetime:
+    """The moment of so many seconds since 1970; the first or last there is for others."""
+    return _EPOCH + timedelta(seconds=min(max(at, _FIRST), _LAST))
 
 
 def milliseconds(now: datetime) -> int:

@@ -48,7 +48,7 @@ _YEAR: Final = "public, max-age=31536000, immutable"
 SECTIONS: Final = (
     (
         "",
-        (("overview", "/", "Overview"),),
+        (("overview", "/", "Overview"), ("stats", "/stats", "Charts")),
     ),
     (
         "Work",

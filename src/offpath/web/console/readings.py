@@ -20,7 +20,7 @@ from offpath.model import checks
 from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
 from offpath.model.limit import QueueRecord
-from offpath.operating import actions, list_views, overview, views
+from offpath.operating import actions, list_views, overview, stats_views, views
 from offpath.operating.documents import actions as action_documents
 from offpath.operating.documents import flow, health, jobs, schedules, workers
 from offpath.operating.documents.actions import ActionDocument, ActionPage
@@ -35,10 +35,11 @@ from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
 from offpath.operating.queue_service import QueueList, QueueStanding, describe_queues
 from offpath.operating.reasons import JobShown, commands_of, reasons_of
+from offpath.operating.stats_views import StatsDocument
 from offpath.runtime.ids import parse_id
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.event_readings import EVENT_READINGS
-from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES
+from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES, STATS_NAMES
 from offpath.web.console.service_readings import SERVICE_READINGS
 from offpath.web.console.work_readings import WORK_READINGS
 
@@ -74,6 +75,8 @@ class QueueShown(QueueStanding, frozen=True, kw_only=True):
     """A queue with the jobs that are handed out next."""
 
     next_due: tuple[BriefDocument, ...]
+    stats: StatsDocument
+    """Its last hour, or the range that was asked for."""
     counted_to: int = MOST_COUNTED
     """The number at which each count stops: so many, or more."""
 
@@ -103,7 +106,14 @@ class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
 
 
 async def _overview(app: App, asking: Asking) -> Overview:
-    return await overview.read(app, asking.seen)
+    return await overview.read(app, asking.seen, within=asking.query.one("range"))
+
+
+async def _stats(app: App, asking: Asking) -> StatsDocument:
+    query = asking.query
+    return await stats_views.stats(
+        app, within=query.one("range"), queue=query.one("queue"), task=query.one("task")
+    )
 
 
 async def _jobs(app: App, asking: Asking) -> BriefList:
@@ -155,11 +165,13 @@ async def _queues(app: App, _: Asking) -> QueueList:
 
 async def _queue(app: App, asking: Asking) -> QueueShown:
     name = checks.name(asking.path["name"], "queue")
-    standing, following = await asyncio.gather(
-        _queue_of(app, name), list_views.next_due(app, name, limit=_NEXT)
+    standing, following, lately = await asyncio.gather(
+        _queue_of(app, name),
+        list_views.next_due(app, name, limit=_NEXT),
+        stats_views.stats(app, within=asking.query.one("range"), queue=name),
     )
     fields = {field: getattr(standing, field) for field in standing.__struct_fields__}
-    return QueueShown(**fields, next_due=following)
+    return QueueShown(**fields, next_due=following, stats=lately)
 
 
 async def _queue_of(app: App, name: str) -> QueueStanding:
@@ -254,6 +266,16 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="The verdict, what hinders, and what waits.",
         document=Overview,
         read=_overview,
+        names=("range",),
+    ),
+    DocumentReading(
+        name="stats",
+        path="/stats",
+        summary="What happened in a range of time, of everything or of a queue or a task.",
+        document=StatsDocument,
+        read=_stats,
+        names=STATS_NAMES,
+        shared=True,
     ),
     DocumentReading(
         name="jobs",
@@ -308,6 +330,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="One queue.",
         document=QueueShown,
         read=_queue,
+        names=("range",),
     ),
     DocumentReading(
         name="schedules",

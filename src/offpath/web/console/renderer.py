@@ -18,7 +18,9 @@ from offpath.operating.documents.schedules import in_words
 from offpath.operating.targets import JobsTarget
 from offpath.operating.times import ago, short
 from offpath.operating.verbs import VERBS
+from offpath.web.console.charts import charts_of
 from offpath.web.console.graph_picture import picture_of
+from offpath.web.console.lengths import lasted
 from offpath.web.console.timeline import timeline_of
 
 _STATIC: Final = files("offpath.web.console") / "static"
@@ -89,7 +91,8 @@ class Pages:
             number=_number,
             picture=picture_of,
             timeline=timeline_of,
-            lasted=_lasted,
+            lasted=lasted,
+            charts=charts_of,
             quoted=lambda text: quote(str(text)),
             seconds=_seconds,
             sign=lambda state: _sign(state)[0],
@@ -151,12 +154,6 @@ def _verbs_for(states: Sequence[str]) -> list[tuple[str, str]]:
 
 def _seconds(value: float | None) -> str:
     return "–" if value is None else short(timedelta(seconds=value))
-
-
-def _lasted(value: float) -> str:
-    if value < 1:
-        return f"{1_000 * value:.3g} ms"
-    return f"{value:.3g} s" if value < _MINUTE else short(timedelta(seconds=value))
 
 
 def _timing(timing: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpath.operating.stats_views import StatPoint
+from offpath.web.console.charts import charts_of
 from offpath.web.console.graph_picture import HEIGHT, WIDTH, picture_of
 from offpath.web.console.timeline import SCALE, timeline_of
 
@@ -125,3 +127,34 @@ def test_no_mark_leaves_the_line(
         assert one.x >= 0
         assert one.width > 0
         assert one.x + one.width <= SCALE
+
+
+# -- charts ----------------------------------------------------------------------------------------
+
+
+def _point(second: int, **known: float | None) -> dict[str, Any]:
+    names = StatPoint.__struct_fields__
+    at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+    return {**dict.fromkeys(names), "at": at, **known}
+
+
+def test_a_chart_has_gaps_where_nobody_told_and_begins_at_zero() -> None:
+    told = {"ended": 20, "arrived": 0, "failed": 0, "dead": 0, "ready": 4.0}
+    points = [_point(0, **told), _point(10), _point(20, **{**told, "ended": 10})]
+    ended, wait, due, failed = charts_of({"points": points, "step": 10})
+    assert [line.words for line in ended.lines] == ["ended", "arrived"]
+    # two points with a gap between them: one at the top, one at half the height
+    assert ended.lines[0].paths == ("M100.0 4.0 h2", "M500.0 50.0 h2")
+    assert ended.lines[1].paths == ("M100.0 96.0 h2", "M500.0 96.0 h2")
+    assert (ended.most, ended.lines[0].last) == ("2/s", "1/s")
+    assert "ended –, arrived –" in ended.slices[1].text
+    assert wait.empty
+    assert not due.empty
+    assert failed.lines[0].last == "0 %"
+    # what begins from zero is drawn as zero, and not as the highest
+    assert failed.lines[0].paths == ("M100.0 96.0 h2", "M500.0 96.0 h2")
+
+
+def test_a_range_of_which_nobody_told_is_empty() -> None:
+    assert all(one.empty for one in charts_of({"points": [_point(0), _point(10)], "step": 10}))
+    assert all(one.empty for one in charts_of({"points": [], "step": 10}))

@@ -1,0 +1,79 @@
+"""Stats of a process: the differences of its counters since they were last told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from offpath.model.stats import MOST_PAIRS, OTHER, Numbers, StatSpan, pair
+from offpath.runtime.metrics import Metrics, SeriesReading
+
+_COUNTED: Final = {
+    f"offpath_jobs_{name}_total": name
+    for name in ("queued", "started", "succeeded", "failed", "dead", "retried", "cancelled")
+}
+_TIMED: Final = {
+    "offpath_job_wait_seconds": "wait",
+    "offpath_job_success_seconds": "run",
+    "offpath_job_error_seconds": "run",
+}
+_Key = tuple[str, ...]
+
+
+class TakenStats:
+    """The differences of the counters of one process. What was before it was made is not told."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._known: dict[_Key, int] = {}
+        self._names: dict[str, set[str]] = {}
+        self.take()
+
+    def take(self) -> StatSpan:
+        """Everything that was counted since the last call."""
+        jobs: Numbers = {}
+        timed: dict[str, Numbers] = {"wait": {}, "run": {}}
+        for one in self._metrics.list():
+            if (what := _COUNTED.get(one.name)) is not None:
+                name = pair(one.labels["queue"], one.labels["task"])
+                self._count(jobs.setdefault(what, {}), "jobs", name, (one.name, name), one.value)
+            elif (what := _TIMED.get(one.name)) is not None:
+                self._time(timed[what], one)
+        counted = {what: numbers for what, numbers in jobs.items() if numbers}
+        return StatSpan(jobs=counted, wait=timed["wait"], run=timed["run"])
+
+    def _time(self, total: Numbers, one: SeriesReading) -> None:
+        task = one.labels["task"]
+        for number, count in enumerate(_each(one)):
+            gone = self._gone((one.name, task, str(number)), count)
+            if gone:
+                numbers = total.setdefault(self._told("tasks", task, OTHER), {})
+                numbers[str(number)] = numbers.get(str(number), 0) + gone
+
+    def _count(self, total: dict[str, int], kind: str, name: str, key: _Key, value: float) -> None:
+        gone = self._gone(key, int(value))
+        if gone:
+            told = self._told(kind, name, pair(OTHER, OTHER))
+            total[told] = total.get(told, 0) + gone
+
+    def _gone(self, key: _Key, value: int) -> int:
+        """The number of what was counted since; a counter that was dropped begins anew."""
+        known = self._known.get(key, 0)
+        self._known[key] = value
+        return value - known if value >= known else value
+
+    def _told(self, kind: str, name: str, otherwise: str) -> str:
+        """The name, as long as there are few."""
+        known = self._names.setdefault(kind, set())
+        if name in known or len(known) < MOST_PAIRS:
+            known.add(name)
+            return name
+        return otherwise
+
+
+def _each(one: SeriesReading) -> Iterator[int]:
+    """The number at each bound alone; those of a reading are those at or under it."""
+    below = 0
+    for _, number in one.buckets:
+        yield number - below
+        below = number

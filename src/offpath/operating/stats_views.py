@@ -1,0 +1,201 @@
+"""Views of stats: what happened in a range of time, span by span, for charts and their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from offpath.app import App
+from offpath.errors import InvalidArgument
+from offpath.model.stats import QueueLevel, StatRow, StatSpan, merged, queue_of, read, task_of
+from offpath.runtime.catalogue import TIME_BOUNDS
+
+RANGES: Final = {
+    "15m": (900, 10),
+    "1h": (3_600, 60),
+    "6h": (21_600, 300),
+    "2d": (172_800, 3_600),
+    "90d": (7_776_000, 86_400),
+}
+"""Seconds of each range, and of one of its points."""
+USUAL: Final = "1h"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_P95: Final = 0.95
+_ENDS: Final = ("succeeded", "dead", "cancelled")
+
+
+class StatPoint(Struct, frozen=True, kw_only=True):
+    """One point of time. Numbers of jobs are None where nobody told anything."""
+
+    at: datetime
+    started: int | None
+    ended: int | None
+    """Jobs that succeeded, died or were cancelled."""
+    dead: int | None
+    failed: int | None
+    """Attempts that failed."""
+    arrived: int | None
+    """Jobs that came: what ended, and what more waits than at the last point."""
+    wait_p95: float | None
+    """The bound of seconds that 95 of 100 jobs kept to between being due and started."""
+    run_p95: float | None
+    """The same of how long attempts ran."""
+    ready: float | None
+    """Due jobs, on average; the other levels too."""
+    scheduled: float | None
+    blocked: float | None
+    running: float | None
+    oldest: float | None
+    """Seconds that the oldest due job had waited, at most."""
+    workers: float | None
+
+
+class StatsDocument(Struct, frozen=True, kw_only=True):
+    """A range of time, of everything or of a queue or a task."""
+
+    range: str
+    since: datetime
+    until: datetime
+    step: int
+    """Seconds of one point."""
+    queue: str | None
+    task: str | None
+    points: tuple[StatPoint, ...]
+
+
+async def stats(
+    app: App, *, within: str | None = None, queue: str | None = None, task: str | None = None
+) -> StatsDocument:
+    """Points of a range of time. Raises ``InvalidArgument``."""
+    chosen = USUAL if within is None else within
+    if chosen not in RANGES:
+        raise InvalidArgument(f"range is one of {', '.join(RANGES)}, not {chosen!r:.40}")
+    seconds, step = RANGES[chosen]
+    store = app.store()
+    now = await store.ping()
+    until = _EPOCH + timedelta(seconds=(now - _EPOCH) // timedelta(seconds=step) * step)
+    since = until - timedelta(seconds=seconds)
+    rows = await store.stats(since=since, until=until)
+    return StatsDocument(
+        range=chosen,
+        since=since,
+        until=until,
+        step=step,
+        queue=queue,
+        task=task,
+        points=points_of(rows, since, until, step, queue=queue, task=task),
+    )
+
+
+def points_of(
+    rows: Iterable[StatRow],
+    since: datetime,
+    until: datetime,
+    step: int,
+    *,
+    queue: str | None = None,
+    task: str | None = None,
+) -> tuple[StatPoint, ...]:
+    """The points of a range. One of which no row tells is empty, and not zero."""
+    width = timedelta(seconds=step)
+    spans: dict[int, list[StatSpan]] = {}
+    for row in rows:
+        spans.setdefault((row.at - since) // width, []).append(read(row.body))
+    found: list[StatPoint] = []
+    waiting: float | None = None
+    for number in range((until - since) // width):
+        known = spans.get(number)
+        span = None if known is None else _only(merged(known), queue, task)
+        point, waiting = _point(since + number * width, span, waiting)
+        found.append(point)
+    return tuple(found)
+
+
+def _only(span: StatSpan, queue: str | None, task: str | None) -> StatSpan:
+    """The part of a span that is of a queue and a task. Times are known by task alone."""
+
+    def wanted(name: str) -> bool:
+        return queue in {None, queue_of(name)} and task in {None, task_of(name)}
+
+    jobs = {
+        what: {name: number for name, number in numbers.items() if wanted(name)}
+        for what, numbers in span.jobs.items()
+    }
+    levels = {name: one for name, one in span.levels.items() if queue in {None, name}}
+    wait = {name: one for name, one in span.wait.items() if task in {None, name}}
+    run = {name: one for name, one in span.run.items() if task in {None, name}}
+    return StatSpan(
+        jobs=jobs,
+        levels={} if task is not None else levels,
+        wait={} if queue is not None and task is None else wait,
+        run={} if queue is not None and task is None else run,
+        workers=span.workers,
+    )
+
+
+def _point(
+    at: datetime, span: StatSpan | None, before: float | None
+) -> tuple[StatPoint, float | None]:
+    """A point, and what waited then."""
+    if span is None:
+        nothing = dict.fromkeys(StatPoint.__struct_fields__[1:])
+        return StatPoint(at=at, **nothing), None
+    level = _level(span.levels.values())
+    ended = sum(_sum(span.jobs, name) for name in _ENDS)
+    waiting = None if level is None else level["ready"] + level["scheduled"] + level["blocked"]
+    change = 0.0 if waiting is None or before is None else waiting - before
+    looks, workers = span.workers
+    return StatPoint(
+        at=at,
+        started=_sum(span.jobs, "started"),
+        ended=ended,
+        dead=_sum(span.jobs, "dead"),
+        failed=_sum(span.jobs, "failed"),
+        arrived=max(ended + round(change), 0),
+        wait_p95=percentile(span.wait.values(), _P95),
+        run_p95=percentile(span.run.values(), _P95),
+        ready=None if level is None else level["ready"],
+        scheduled=None if level is None else level["scheduled"],
+        blocked=None if level is None else level["blocked"],
+        running=None if level is None else level["running"],
+        oldest=max((one.oldest for one in span.levels.values()), default=None),
+        workers=workers / looks if looks else None,
+    ), waiting
+
+
+def _level(levels: Iterable[QueueLevel]) -> dict[str, float] | None:
+    """The levels of several queues together, each on average."""
+    known = [one for one in levels if one.looks]
+    if not known:
+        return None
+    names = ("ready", "scheduled", "blocked", "running")
+    return {name: sum(getattr(one, name) / one.looks for one in known) for name in names}
+
+
+def _sum(jobs: Mapping[str, Mapping[str, int]], what: str) -> int:
+    return sum(jobs.get(what, {}).values())
+
+
+def percentile(counted: Iterable[Mapping[str, int]], share: float) -> float | None:
+    """The bound that a share of what was counted kept to; None where nothing was."""
+    total = [0] * (len(TIME_BOUNDS) + 1)
+    for numbers in counted:
+        for number, count in numbers.items():
+            if number.isdecimal() and int(number) < len(total):
+                total[int(number)] += count
+    wanted, below = share * sum(total), 0
+    if not wanted:
+        return None
+    for place, count in enumerate(total):
+        below += count
+        if below >= wanted:
+            return bound_of(place)
+    return TIME_BOUNDS[-1]
+
+
+def bound_of(number: int, bounds: Sequence[float] = TIME_BOUNDS) -> float:
+    """The bound of a number; beyond the last one it is told as the last."""
+    return bounds[min(number, len(bounds) - 1)]

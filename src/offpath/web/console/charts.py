@@ -1,0 +1,149 @@
+"""Charts: lines over a range of time, as places in a picture that needs no script.
+
+Pure. A chart has one axis, which begins at zero. Where nobody told anything there is a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import Struct
+
+from offpath.web.console.lengths import lasted
+
+WIDTH: Final = 600
+HEIGHT: Final = 96
+_TOP: Final = 4
+"""Room above the highest point, so that its line is seen whole."""
+Value = float | None
+
+
+class ChartLine(Struct, frozen=True):
+    """One line: its words, its last value in words, and its parts as paths of SVG."""
+
+    words: str
+    last: str
+    paths: tuple[str, ...]
+
+
+class ChartSlice(Struct, frozen=True):
+    """The room of one point, with what it says."""
+
+    x: float
+    width: float
+    text: str
+
+
+class LineChart(Struct, frozen=True):
+    """A chart: its words, the end of its axis, its lines, and a text for each point."""
+
+    name: str
+    words: str
+    most: str
+    lines: tuple[ChartLine, ...]
+    slices: tuple[ChartSlice, ...]
+
+    @property
+    def empty(self) -> bool:
+        """True if nobody told anything in the whole range."""
+        return not any(line.paths for line in self.lines)
+
+
+def charts_of(document: Mapping[str, Any]) -> tuple[LineChart, ...]:
+    """The charts of a plain document of stats: throughput, waits, what is due, and failures."""
+    points, step = document["points"], document["step"]
+
+    def rate(name: str) -> list[Value]:
+        return [None if one[name] is None else one[name] / step for one in points]
+
+    def plain(name: str) -> list[Value]:
+        return [one[name] for one in points]
+
+    times = [one["at"] for one in points]
+    ended = {"ended": rate("ended"), "arrived": rate("arrived")}
+    due = {"due": plain("ready"), "running": plain("running")}
+    failed = {"failed": [_failed(one) for one in points]}
+    return (
+        _chart("ended", "Ended a second", times, _rate, ended),
+        _chart("wait", "Wait, 95 of 100 within", times, lasted, {"wait": plain("wait_p95")}),
+        _chart("due", "Due now", times, _count, due),
+        _chart("failed", "Attempts that failed", times, _share, failed),
+    )
+
+
+def _failed(point: Mapping[str, Any]) -> Value:
+    """The share of failed attempts; None where none ended."""
+    if point["failed"] is None:
+        return None
+    ended = point["ended"] + point["failed"] - point["dead"]
+    return min(point["failed"] / ended, 1.0) if ended else None
+
+
+def _chart(
+    name: str,
+    words: str,
+    times: Sequence[datetime],
+    told: Callable[[float], str],
+    values: Mapping[str, Sequence[Value]],
+) -> LineChart:
+    most = max((one for line in values.values() for one in line if one is not None), default=0.0)
+    lines = tuple(
+        ChartLine(line, _last(numbers, told), tuple(_paths(numbers, most)))
+        for line, numbers in values.items()
+    )
+    width = WIDTH / max(len(times), 1)
+    slices = tuple(
+        ChartSlice(round(place * width, 2), round(width, 2), _text(at, place, told, values))
+        for place, at in enumerate(times)
+    )
+    return LineChart(name, words, told(most) if most else "", lines, slices)
+
+
+def _paths(values: Sequence[Value], most: float) -> Iterator[str]:
+    """The parts of a line, each from a gap to the next."""
+    width = WIDTH / max(len(values), 1)
+    part: list[str] = []
+    for place, value in enumerate([*values, None]):
+        if value is not None:
+            height = (HEIGHT - _TOP) * value / most if most else 0.0
+            x, y = (place + 0.5) * width, HEIGHT - height
+            part.append(f"{'L' if part else 'M'}{x:.1f} {y:.1f}")
+        elif part:
+            # a point alone is a short line, for one without a length is not drawn
+            yield " ".join(part) if len(part) > 1 else f"{part[0]} h2"
+            part = []
+
+
+def _last(values: Sequence[Value], told: Callable[[float], str]) -> str:
+    known = [one for one in values if one is not None]
+    return told(known[-1]) if known else "–"
+
+
+def _text(
+    at: datetime,
+    place: int,
+    told: Callable[[float], str],
+    values: Mapping[str, Sequence[Value]],
+) -> str:
+    found = ", ".join(
+        f"{name} {'–' if line[place] is None else told(line[place] or 0.0)}"
+        for name, line in values.items()
+    )
+    return f"{at:%d %b %H:%M:%S}: {found}"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}/s" if value >= _TENS else f"{value:.2g}/s"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g} %"
+
+
+_TENS: Final = 10

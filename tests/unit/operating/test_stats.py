@@ -1,0 +1,184 @@
+"""Stats of workers: what is told, how it is merged, and the points of a chart."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpath.app import App
+from offpath.errors import InvalidArgument
+from offpath.model.stats import (
+    HOUR,
+    MERGED,
+    MOST_PAIRS,
+    OTHER,
+    SECONDS,
+    QueueLevel,
+    StatRow,
+    StatSpan,
+    merged,
+    pair,
+    read,
+    written,
+)
+from offpath.operating.stats_loop import StatsLoop
+from offpath.operating.stats_taken import TakenStats
+from offpath.operating.stats_views import RANGES, percentile, points_of, stats
+from offpath.runtime.catalogue import TIME_BOUNDS
+from offpath.runtime.clock import ManualClock
+from offpath.runtime.metrics import Metrics
+from offpath.store.memory import MemoryStore
+from tests.conformance.builders import START
+
+_NUMBERS = st.dictionaries(
+    st.sampled_from(["a", "b"]),
+    st.dictionaries(st.sampled_from(["0", "3", "mail\nsend"]), st.integers(0, 99), max_size=3),
+    max_size=2,
+)
+_LEVELS = st.builds(
+    QueueLevel,
+    looks=st.integers(0, 9),
+    ready=st.integers(0, 9),
+    scheduled=st.integers(0, 9),
+    blocked=st.integers(0, 9),
+    running=st.integers(0, 9),
+    oldest=st.integers(0, 99).map(float),
+)
+_SPANS = st.builds(
+    StatSpan,
+    jobs=_NUMBERS,
+    wait=_NUMBERS,
+    run=_NUMBERS,
+    levels=st.dictionaries(st.sampled_from(["mail", "cpu"]), _LEVELS, max_size=2),
+    workers=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+)
+
+
+@given(st.lists(_SPANS, max_size=6), st.randoms(use_true_random=False), st.integers(0, 6))
+def test_any_order_and_any_grouping_merge_to_the_same(
+    spans: list[StatSpan], random: Random, cut: int
+) -> None:
+    mixed = list(spans)
+    random.shuffle(mixed)
+    assert merged([merged(mixed[:cut]), merged(mixed[cut:])]) == merged(spans)
+    assert read(written(merged(spans))) == merged(spans)
+
+
+def test_what_cannot_be_read_says_nothing() -> None:
+    assert read("no json").empty
+    assert read('{"jobs": 7}').empty
+
+
+def test_differences_are_told_once_and_nothing_of_before() -> None:
+    metrics = Metrics()
+    started = metrics.counter("offpath_jobs_started_total", task="send", queue="mail")
+    started.add(7)
+    taken = TakenStats(metrics)
+    assert taken.take().empty
+    started.add(3)
+    wait = metrics.summary("offpath_job_wait_seconds", task="send")
+    wait.observe_all([0.0005, 0.0005, 15.0])
+    span = taken.take()
+    assert span.jobs == {"started": {pair("mail", "send"): 3}}
+    assert span.wait == {"send": {"0": 2, str(TIME_BOUNDS.index(30.0)): 1}}
+    assert taken.take().empty
+
+
+def test_of_many_queues_and_tasks_the_rest_is_one() -> None:
+    metrics = Metrics(most_names=1_000)
+    taken = TakenStats(metrics)
+    for number in range(MOST_PAIRS + 5):
+        metrics.counter("offpath_jobs_started_total", task="send", queue=f"q{number}").add()
+    counted = taken.take().jobs["started"]
+    assert len(counted) == MOST_PAIRS + 1
+    assert counted[pair(OTHER, OTHER)] == 5
+
+
+def test_a_percentile_is_a_bound() -> None:
+    assert percentile([{"0": 90}, {"3": 10}], 0.95) == TIME_BOUNDS[3]
+    assert percentile([{"0": 96}, {"3": 4}], 0.95) == TIME_BOUNDS[0]
+    assert percentile([], 0.95) is None
+    assert percentile([{"999": 5, "x": 5}], 0.95) is None
+
+
+def _row(second: int, span: StatSpan) -> StatRow:
+    at = START + timedelta(seconds=second)
+    return StatRow(step=SECONDS, at=at, source=MERGED, body=written(span))
+
+
+def test_points_are_empty_where_nobody_told_and_arrivals_follow_from_levels() -> None:
+    def span(ready: int, done: int) -> StatSpan:
+        level = QueueLevel(looks=1, ready=ready)
+        return StatSpan(jobs={"succeeded": {pair("mail", "send"): done}}, levels={"mail": level})
+
+    rows = [_row(0, span(5, 10)), _row(10, span(25, 10)), _row(30, span(0, 4))]
+    points = points_of(rows, START, START + timedelta(seconds=40), SECONDS)
+    assert [one.ended for one in points] == [10, 10, None, 4]
+    assert [one.arrived for one in points] == [10, 30, None, 4]
+    assert [one.ready for one in points] == [5, 25, None, 0]
+    other = points_of(rows, START, START + timedelta(seconds=20), SECONDS, queue="cpu")
+    assert [(one.ended, one.ready) for one in other] == [(0, None), (0, None)]
+
+
+async def _app(clock: ManualClock) -> App:
+    return App(clock=clock, store=MemoryStore(clock), auto_start=False)
+
+
+async def test_a_worker_tells_each_span_once_and_one_of_the_fleet_what_waits() -> None:
+    clock = ManualClock(START)
+    app = await _app(clock)
+
+    @app.task(name="send", queue="mail")
+    async def send() -> None: ...
+
+    async with app:
+        first, second = StatsLoop(app), StatsLoop(app)
+        await app.enqueue([send.job() for _ in range(3)])
+        for _ in range(2):
+            clock.advance(SECONDS)
+            for loop in (first, second, first):
+                await loop.step()
+        told = await stats(app, within="15m", queue="mail")
+        assert [one.ready for one in told.points if one.ready is not None][-1:] == [3.0]
+        rows = await app.store().stats(since=START - timedelta(hours=1), until=clock.now())
+        spans = [read(one.body) for one in rows]
+        assert sum(one.levels["mail"].looks for one in spans if one.levels) == 2
+        # both count the same process here, once each
+        assert sum(sum(one.jobs.get("queued", {}).values()) for one in spans) == 6
+
+
+async def test_rows_grow_coarser_with_age_and_go_at_last() -> None:
+    clock = ManualClock(START)
+    app = await _app(clock)
+    async with app:
+        store, loop = app.store(), StatsLoop(app)
+        span = StatSpan(jobs={"succeeded": {pair("mail", "send"): 1}})
+        await store.put_stats([_row(10 * n, span) for n in range(12)])
+
+        async def steps(hours: float) -> dict[int, int]:
+            clock.advance(hours * HOUR)
+            await loop.step()
+            rows = await store.stats(since=START - timedelta(days=1), until=clock.now())
+            found: dict[int, int] = {}
+            for one in rows:
+                done = sum(read(one.body).jobs.get("succeeded", {}).values())
+                found[one.step] = found.get(one.step, 0) + done
+            return {step: done for step, done in found.items() if done}
+
+        assert await steps(1) == {10: 12}
+        assert await steps(2) == {60: 12}
+        assert await steps(48) == {3600: 12}
+        assert await steps(91 * 24) == {}
+
+
+async def test_a_range_that_is_none_is_refused() -> None:
+    app = await _app(ManualClock(START))
+    async with app:
+        with pytest.raises(InvalidArgument, match="range is one of 15m"):
+            await stats(app, within="1y")
+        for name, (seconds, step) in RANGES.items():
+            assert len((await stats(app, within=name)).points) == seconds // step
