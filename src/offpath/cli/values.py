@@ -181,7 +181,11 @@ class Failed:
         """The error as JSON."""
         return {
             "ok": False,
-            "error": {"code": self.code, "message": self.message},
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "see": f"docs/errors.md#{self.code}",
+            },
             **self.more,
         }
 
