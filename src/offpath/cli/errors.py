@@ -1,4 +1,4 @@
-"""How errors end a command: one clear line, or one document, and an exit code."""
+"""The end of a command that failed: one clear line, or one document, and an exit code."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ REGISTERED = {
     "ledger": "The credits ledger: balances, statements, proofs, checkpoints.",
     "reconcile": "Compare a processor's file with the ledger.",
 }
-"""What the help says of the commands that parts of this package register: it loads none of them."""
+"""Summaries of the commands that parts of this package register: the help loads none of them."""
 
 cli.later.update(LATER)
 cli.summaries.update(REGISTERED)

@@ -196,6 +196,7 @@ def _alone(name: str, kind: type[K], doc: str) -> _Swept[K]:
         assert isinstance(summary, kind)  # noqa: S101 - each sweep has its own
         return summary
 
+    swept.__annotations__["return"] = kind.__name__  # what a reader sees; K is nobody's type
     swept.__doc__ = f"{doc} ``now`` and ``limit`` are as in :class:`SweepInput`."
     return swept
 

@@ -42,6 +42,7 @@ class Rejected(Struct, frozen=True, gc=False, tag="rejected", tag_field="status"
 
 
 Outcome: TypeAlias = Committed | Duplicate | Rejected
+"""The end of an operation: posted, posted before under its key, or refused."""
 
 
 def outcome_of(decided: Decided) -> Outcome:
