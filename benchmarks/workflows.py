@@ -19,6 +19,7 @@ _BULK = 1_000
 _ROUNDS = 3
 """The number of times that each of two kinds of work is done, in turns."""
 _KEYS = 10
+_TENANTS = 1_000
 _MAX_RUNNING = CONCURRENCY
 """Of each key: as much as the worker can run at all, so that no slot waits for a key."""
 _SLOW_JOBS = 3_000
@@ -123,7 +124,7 @@ async def limited(backend: str, url: str) -> Measurement:
     async def noop(n: int) -> int:
         return n
 
-    return await _limited("limited", backend, url, noop, JOBS)
+    return await _limited("limited", backend, url, noop, JOBS, _key_of)
 
 
 async def limited_slow(backend: str, url: str) -> Measurement:
@@ -133,19 +134,39 @@ async def limited_slow(backend: str, url: str) -> Measurement:
         await asyncio.sleep(_SLOW)
         return n
 
-    return await _limited("limited_slow", backend, url, slow, _SLOW_JOBS)
+    return await _limited("limited_slow", backend, url, slow, _SLOW_JOBS, _key_of)
+
+
+async def limited_lines(backend: str, url: str) -> Measurement:
+    """No-ops of a thousand tenants that share a limit, each with two limits of which a full one
+    holds it.
+    """
+
+    async def noop(n: int) -> int:
+        return n
+
+    def lines_of(n: int) -> list[Limit]:
+        tenant = Limit(f"tenant-{n % _TENANTS}", max_running=2)
+        return [Limit("shared", max_running=_MAX_RUNNING), tenant]
+
+    return await _limited("limited_lines", backend, url, noop, JOBS, lines_of)
+
+
+def _key_of(n: int) -> Limit:
+    return Limit(f"key-{n % _KEYS}", max_running=_MAX_RUNNING)
 
 
 async def _limited(
-    case: str, backend: str, url: str, fn: Callable[[int], Awaitable[int]], jobs: int
+    case: str,
+    backend: str,
+    url: str,
+    fn: Callable[[int], Awaitable[int]],
+    jobs: int,
+    limits: Callable[[int], Limit | list[Limit]],
 ) -> Measurement:
     async with opened(url) as app:
         free = app.task(name="free")(fn)
-
-        def key_of(n: int) -> Limit:
-            return Limit(key=f"key-{n % _KEYS}", max_running=_MAX_RUNNING)
-
-        bound = app.task(name="bound", limit=key_of)(fn)
+        bound = app.task(name="bound", limit=limits)(fn)
 
         async def with_limit() -> None:
             await _enqueue(app, [bound.job(n) for n in range(jobs)])
@@ -233,7 +254,16 @@ async def append(backend: str, url: str) -> Measurement:
 
 CASES: dict[str, Case] = {
     each.__name__: each
-    for each in (fan_out, gate_fires, limited, limited_slow, behind_limit, balanced, append)
+    for each in (
+        fan_out,
+        gate_fires,
+        limited,
+        limited_slow,
+        limited_lines,
+        behind_limit,
+        balanced,
+        append,
+    )
 }
 
 

@@ -47,6 +47,7 @@ BESIDE = {
     "ledger_link": "written under the account's row",
     "ledger_posting": "written under the account's row",
     "limit_nudge": "added only; taken in under the limit's row",
+    "limit_part": "written with the row of its line",
     "occurrence": "written under the schedule's row",
     "signal": "written under the turn of the signal",
     "step": "written under the job's row",

@@ -159,6 +159,8 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
     "offpath_limit": {
         "max_running": ("-1", *COUNT),
         "admitted": ("-1", *COUNT),
+        "shared": ("-1", *COUNT),
+        "parts": FLAG,
         "paused": FLAG,
         "turn": WIDE,
         "rate": OBJECT,
@@ -166,6 +168,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "closed_until": TIME,
         "forget_at": TIME,
     },
+    "offpath_limit_part": {"cost": ("-1", "0", *COUNT)},
     "offpath_queue_pause": {"until": TIME},
     "offpath_declaration": {"first_seen": TIME, "last_seen": TIME},
     "offpath_action": {
@@ -277,6 +280,7 @@ _PLAIN: dict[str, dict[str, str]] = {
         "state": "'enabled'",
     },
     "offpath_step": {"kind": "'step'"},
+    "offpath_limit_part": {"cost": "1"},
 }
 """Columns that a row must have beside zeros, names and empty objects."""
 

@@ -198,7 +198,7 @@ _PRUNED = {"worker", "claim"}
 """Tables whose rows an operator may remove, and not make."""
 _OPERATED = {
     *("job", "job_group", "job_gate", "gate_watch", "failure", "step", "signal", "unseen"),
-    *("limit_key", "limit_nudge", "queue_pause", "schedule", "occurrence", "finding"),
+    *("limit_key", "limit_nudge", "limit_part", "queue_pause", "schedule", "occurrence", "finding"),
     *("message", "endpoint", "log", "router", "route", "cursor", "attempt", "letter", "gate"),
     "action",
 }

@@ -41,7 +41,8 @@ class Snooze(ControlFlow):
 class CoolDown(Snooze):
     """Raise in a handler whose service said "too many requests": run this job again after
     ``delay`` seconds (its ``Retry-After``), and start no job of the same limit key before that, on
-    any worker. The attempt does not count. Without a limit it is a plain :class:`Snooze`.
+    any worker. The attempt does not count. Without a limit it is a plain :class:`Snooze`; of
+    several limits the one that was named first is meant.
     """
 
     code = "cool_down"

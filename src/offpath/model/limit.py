@@ -31,13 +31,26 @@ class RateSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     algorithm: Algorithm = Algorithm.TOKEN_BUCKET
 
 
+class LimitPart(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One of several limits of a job, or one of which a job takes more than 1."""
+
+    key: str
+    max_running: int | None = None
+    rate: RateSpec | None = None
+    cost: int = 1
+    """The room, and the starts of the rate, that the job takes."""
+
+
 class LimitSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A checked limit, as a new job carries it. What the last enqueue of a key says holds."""
 
     key: str
+    """With parts: their keys, joined (:mod:`offpath.model.joined_limits`)."""
     max_running: int | None = None
     """None: only the rate, a pause or a cool-down holds jobs of this key back."""
     rate: RateSpec | None = None
+    parts: tuple[LimitPart, ...] = ()
+    """The limits of a job that has several; it has no ``max_running`` and rate of its own then."""
 
 
 class LimitRecord(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.headers import encoded_headers
 from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
-from offpath.model.limit_options import Limit, checked_limit
+from offpath.model.limit_options import LimitChoice, checked_limit
 from offpath.model.limit_options import fair_key as checked_fair_key
 from offpath.model.retry import (
     DEFAULT_POLICY,
@@ -92,9 +92,9 @@ class Options(Struct, frozen=True, kw_only=True):
     """The fate of the other jobs of its group when one of them died or was cancelled:
     ``settle_all`` (they run to their ends, the default) or ``fail_fast`` (they are cancelled). Only
     the group's first job has a say."""
-    limit: Limit | Literal[False] | None = None
-    """The number of a key's jobs that run at once in the fleet, and that start in a time; False
-    lifts what a lower level set.
+    limit: LimitChoice = None
+    """The number of a key's jobs that run at once in the fleet, and that start in a time; of
+    several all must have room. False lifts what a lower level set.
     """
     fair_key: str | None = None
     """The owner of the job, as a tenant's id: ``dispatch="balanced"`` serves these in turn."""
@@ -121,14 +121,14 @@ class TaskOptions(TypedDict, total=False):
 class AppOptions(TaskOptions, total=False):
     """The fields of :class:`Options` that are defaults of an app."""
 
-    limit: Limit | Literal[False] | None
+    limit: LimitChoice
     fair_key: str | None
 
 
 class QueueOptions(TaskOptions, total=False):
     """All fields of :class:`Options`, as keywords of ``task.options(...)``."""
 
-    limit: Limit | Literal[False] | None
+    limit: LimitChoice
     fair_key: str | None
     headers: Mapping[str, str] | None
 

@@ -34,7 +34,7 @@ class Taken(Struct, frozen=True, kw_only=True):
     granted: int
     state: RateState
     next_in: float
-    """Seconds until a start is allowed again; 0 when one still is."""
+    """Seconds until as many starts as were asked for at least are allowed; 0: they still are."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -51,23 +51,26 @@ def decode_state(text: str | None) -> RateState | None:
     return None if text is None else _decoder.decode(text)
 
 
-def take(spec: RateSpec, state: RateState | None, now: float, wanted: int) -> Taken:
+def take(spec: RateSpec, state: RateState | None, now: float, wanted: int, least: int = 1) -> Taken:
     """Take up to ``wanted`` starts at ``now``. A start that is not granted costs nothing.
 
-    A clock that goes back gives nothing away: time before the state's own counts as that.
+    ``next_in`` is the wait for ``least`` starts at once. A clock that goes back gives nothing away: time
+    before the state's own counts as that.
     """
     if state is not None and state.algorithm not in {None, spec.algorithm}:
         state = None
     match spec.algorithm:
         case Algorithm.TOKEN_BUCKET:
-            return _from_bucket(spec, state, now, wanted)
+            return _from_bucket(spec, state, now, wanted, least)
         case Algorithm.FIXED_WINDOW:
-            return _in_fixed_window(spec, state, now, wanted)
+            return _in_fixed_window(spec, state, now, wanted, least)
         case Algorithm.SLIDING_WINDOW:
-            return _in_sliding_window(spec, state, now, wanted)
+            return _in_sliding_window(spec, state, now, wanted, least)
 
 
-def _from_bucket(spec: RateSpec, state: RateState | None, now: float, wanted: int) -> Taken:
+def _from_bucket(
+    spec: RateSpec, state: RateState | None, now: float, wanted: int, least: int
+) -> Taken:
     refill = spec.count / spec.per
     if state is None:
         level, at = float(spec.count), now
@@ -76,7 +79,7 @@ def _from_bucket(spec: RateSpec, state: RateState | None, now: float, wanted: in
         level = min(float(spec.count), state.level + (at - state.at) * refill)
     granted = _whole(level, wanted)
     left = max(level - granted, 0.0)
-    missing = 1.0 - left
+    missing = least - left
     return Taken(
         granted=granted,
         state=RateState(at=at, level=left, algorithm=spec.algorithm),
@@ -84,7 +87,9 @@ def _from_bucket(spec: RateSpec, state: RateState | None, now: float, wanted: in
     )
 
 
-def _in_fixed_window(spec: RateSpec, state: RateState | None, now: float, wanted: int) -> Taken:
+def _in_fixed_window(
+    spec: RateSpec, state: RateState | None, now: float, wanted: int, least: int
+) -> Taken:
     at, used = (now, 0.0) if state is None else (state.at, state.level)
     now = max(now, at)
     if now - at >= spec.per or used == 0:
@@ -94,11 +99,13 @@ def _in_fixed_window(spec: RateSpec, state: RateState | None, now: float, wanted
     return Taken(
         granted=granted,
         state=RateState(at=at, level=used, algorithm=spec.algorithm),
-        next_in=0.0 if used < spec.count else max(at + spec.per - now, 0.0),
+        next_in=0.0 if used + least <= spec.count else max(at + spec.per - now, 0.0),
     )
 
 
-def _in_sliding_window(spec: RateSpec, state: RateState | None, now: float, wanted: int) -> Taken:
+def _in_sliding_window(
+    spec: RateSpec, state: RateState | None, now: float, wanted: int, least: int
+) -> Taken:
     now = now if state is None else max(now, state.at)
     at = math.floor(now / spec.per) * spec.per
     before, used = _shifted(spec, state, at)
@@ -108,7 +115,7 @@ def _in_sliding_window(spec: RateSpec, state: RateState | None, now: float, want
     return Taken(
         granted=granted,
         state=RateState(at=at, level=used, before=before, algorithm=spec.algorithm),
-        next_in=_until_room(spec, at, now, before, used),
+        next_in=_until_room(spec, at, now, before, used, least),
     )
 
 
@@ -121,14 +128,16 @@ def _shifted(spec: RateSpec, state: RateState | None, at: float) -> tuple[float,
     return state.before, state.level
 
 
-def _until_room(spec: RateSpec, at: float, now: float, before: float, used: float) -> float:
+def _until_room(
+    spec: RateSpec, at: float, now: float, before: float, used: float, least: int
+) -> float:
     """The wait until the weight of the window before has fallen far enough, or for the next one."""
-    room = spec.count - 1 - used
+    room = spec.count - least - used
     if room >= 0:
         share = 1.0 if before == 0 else min(room / before, 1.0)
         return max(at + spec.per * (1.0 - share) - now, 0.0)
     # in the next window the starts of this one are those before
-    share = min((spec.count - 1) / used, 1.0)
+    share = min((spec.count - least) / used, 1.0)
     return max(at + spec.per + spec.per * (1.0 - share) - now, 0.0)
 
 

@@ -13,6 +13,7 @@ from offpath.errors import InvalidArgument
 from offpath.health.fleet import member
 from offpath.model.gate import Counting, GateRecord
 from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
+from offpath.model.joined_limits import is_joined, keys_of, shown
 from offpath.model.limit import LimitRecord, QueueRecord
 from offpath.operating.documents.flow import describe_limit, limit_state
 from offpath.operating.times import when
@@ -130,14 +131,15 @@ def _listed(ids: list[str]) -> str:
 async def _limit(app: App, job: JobRecord) -> dict[str, Any] | None:
     if job.limit_key is None:
         return None
-    known = await app.store().limits(keys=(job.limit_key,))
+    name = shown(job.limit_key)
+    known = await app.store().limits(keys=keys_of(job.limit_key))
     if not known:
-        return {"kind": "limit", "key": job.limit_key, "text": f"limit {job.limit_key!r}"}
-    return {
-        "kind": "limit",
-        **msgspec.to_builtins(describe_limit(known[0])),
-        "text": _limit_text(known[0]),
-    }
+        return {"kind": "limit", "key": name, "text": f"limit {name!r}"}
+    described = [msgspec.to_builtins(describe_limit(one)) for one in known]
+    text = "; ".join(_limit_text(one) for one in known)
+    if is_joined(job.limit_key):
+        return {"kind": "limit", "key": name, "limits": described, "text": text}
+    return {"kind": "limit", **described[0], "text": text}
 
 
 def _limit_text(limit: LimitRecord) -> str:

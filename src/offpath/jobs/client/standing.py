@@ -6,6 +6,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from offpath.model.job import JobState
+from offpath.model.joined_limits import shown
 
 if TYPE_CHECKING:
     from offpath.model.group import GroupRecord
@@ -49,7 +50,7 @@ def _why(job: JobRecord) -> str:
         case JobState.BLOCKED if job.gate is not None:
             return f"it waits behind the gate {job.gate}"
         case JobState.BLOCKED:
-            return f"it waits for room under the limit {job.limit_key}"
+            return f"it waits for room under the limit {shown(job.limit_key)}"
         case _:
             due = job.run_at.astimezone(UTC).isoformat(timespec="seconds")
             return f"it is due at {due}, and no worker has taken it"

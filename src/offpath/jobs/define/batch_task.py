@@ -11,7 +11,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    Literal,
     Protocol,
     TypeVar,
     Union,
@@ -31,7 +30,7 @@ from offpath.jobs.values.plan import Plan
 from offpath.jobs.values.runnable import Around, BatchSpec, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.headers import TraceRelation
-from offpath.model.limit_options import Limit
+from offpath.model.limit_options import LimitChoice
 from offpath.model.options import OptionLevel, Options, TaskOptions, Unique
 from offpath.runtime.codec import Codec
 from offpath.runtime.parameters import EMPTY, Kind, parameters, return_type
@@ -63,7 +62,7 @@ class BatchSettings(TaskOptions, total=False):
     """True if a job begins at once where it is enqueued, in a call of its own."""
     unique: Callable[..., Unique | str | None] | Unique | str | None
     """A unique key, or a function of one input that gives one."""
-    limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
+    limit: Callable[..., LimitChoice] | LimitChoice
     """A limit over the fleet, or a function of one input that gives one."""
     fair_key: Callable[..., str | None] | str | None
     """The owner of a job for fair turns, or a function of one input that returns the owner."""

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import (
     Any,
-    Literal,
     get_args,
 )
 
@@ -20,7 +19,7 @@ from offpath.jobs.values.group_values import GroupValues, returned_types
 from offpath.jobs.values.runnable import Around, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.headers import TraceRelation
-from offpath.model.limit_options import Limit
+from offpath.model.limit_options import LimitChoice
 from offpath.model.options import (
     OptionLevel,
     Options,
@@ -46,7 +45,7 @@ class TaskSettings(TaskOptions, total=False):
     """
     unique: Callable[..., Unique | str | None] | Unique | str | None
     """A unique key, or a function of the task's arguments that gives one."""
-    limit: Callable[..., Limit | Literal[False] | None] | Limit | Literal[False] | None
+    limit: Callable[..., LimitChoice] | LimitChoice
     """A limit over the fleet, or a function of the task's arguments that gives one."""
     fair_key: Callable[..., str | None] | str | None
     """The owner of a job for fair turns, or a function of the task's arguments that returns the
@@ -86,7 +85,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     defaults: OptionLevel
     computed: Callable[..., Options | None] | None
     unique_of: Callable[..., Unique | str | None] | None
-    limit_of: Callable[..., Limit | Literal[False] | None] | None
+    limit_of: Callable[..., LimitChoice] | None
     fair_key_of: Callable[..., str | None] | None
     on_event: OnEvent | None
     on_failure: OnFailure | None

@@ -16,6 +16,7 @@ from offpath.jobs.values.signals import Signal, in_loop
 from offpath.model import checks
 from offpath.model.headers import decoded_headers
 from offpath.model.job import Progress
+from offpath.model.joined_limits import first_of
 from offpath.runtime import log
 from offpath.runtime.failures import clean
 
@@ -195,6 +196,7 @@ class JobContext(FanInVerbs, PlanVerbs):
 
     async def cool_down(self, seconds: float | timedelta) -> bool:
         """Start no more jobs of this job's limit key for so long, on any worker; this one goes on.
+        Of several limits the one that was named first is meant.
 
         To run this job again later as well, raise :class:`offpath.CoolDown` instead. False: the
         job has no limit, nothing was done. Raises ``InvalidArgument``.
@@ -203,7 +205,7 @@ class JobContext(FanInVerbs, PlanVerbs):
         key = self._run.job.limit_key
         if key is None:
             return False
-        await self._host.store.close_limit(key, seconds=rest)
+        await self._host.store.close_limit(first_of(key), seconds=rest)
         return True
 
     def enqueue(self, jobs: Job[Any, Any] | Iterable[Job[Any, Any]], /) -> None:

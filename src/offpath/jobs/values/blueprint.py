@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from offpath.errors import InvalidArgument, TooLarge
 from offpath.jobs.values import names
 from offpath.jobs.values.job import Job
 from offpath.model.job import NewJob
-from offpath.model.limit_options import Limit, checked_limit, limit_of
+from offpath.model.limit_options import LimitChoice, checked_limit, limit_of
 from offpath.model.limit_options import fair_key as checked_fair_key
 from offpath.model.options import (
     OptionLevel,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Computed = Callable[..., Options | None]
 UniqueOf = Callable[..., Unique | str | None]
-LimitOf = Callable[..., Limit | Literal[False] | None]
+LimitOf = Callable[..., LimitChoice]
 FairKeyOf = Callable[..., str | None]
 
 

@@ -33,7 +33,7 @@ from offpath.jobs.values.names import ordered
 from offpath.model import checks
 from offpath.model.gate import NewGate, When, require_ends
 from offpath.model.job import JobState, NewJob
-from offpath.model.limit_options import Limit
+from offpath.model.limit_options import LimitChoice
 from offpath.model.options import OptionLevel, Options, Unique
 from offpath.model.retry import RetryOptions, RetryPolicy
 from offpath.model.unsent import unsent
@@ -84,7 +84,7 @@ class NextOptions(TypedDict, total=False):
     retention: float | timedelta | None
     announce: Collection[JobState | str] | None
     announce_details: bool | None
-    limit: Limit | Literal[False] | None
+    limit: LimitChoice
     fair_key: str | None
     headers: Mapping[str, str] | None
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from offpath.model.job import Failure, JobRecord, JobState, Page
+from offpath.model.joined_limits import shown
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.redaction import PLAIN, Redaction
@@ -119,6 +120,7 @@ def _foreign(job: JobRecord, seen: Redaction) -> dict[str, Any]:
             for name in ("input", "headers", "result", "progress")
         },
         "options": PLAIN.payload(job.options),
+        "limit_key": shown(job.limit_key),
         "failures": tuple(_failure(one, seen) for one in job.failures),
     }
 

@@ -12,6 +12,7 @@ from offpath.model.brief import BriefPage, GateBrief, GroupBrief, JobBrief, Sign
 from offpath.model.gate import Counting, GateState
 from offpath.model.group import GroupPolicy
 from offpath.model.job import JobState
+from offpath.model.joined_limits import shown
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.graph import gate_text
@@ -137,6 +138,7 @@ def describe_brief(one: JobBrief) -> BriefDocument:
         one,
         tags=one.tags[:MOST_TAGS],
         more_tags=max(len(one.tags) - MOST_TAGS, 0),
+        limit_key=shown(one.limit_key),
         error=None if one.error is None else redact_text(one.error),
     )
 

@@ -54,8 +54,9 @@ class MemoryHealth(MemoryPart):
         ]
 
     def _holder(self, key: str) -> LimitHolder | None:
-        row = self._tables.limits.rows.get(key)
-        running = [] if row is None else [self._tables.jobs[each] for each in row.running]
+        rows = self._tables.limits.rows
+        lines = (key, *rows[key].lines) if key in rows else ()
+        running = [self._tables.jobs[each] for line in lines for each in rows[line].running]
         began = [(job.started_at, job) for job in running if job.started_at is not None]
         if not began:
             return None

@@ -6,17 +6,17 @@ are filed, so it cannot drift from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from offpath.model.job import JobRecord, JobState
+from offpath.model.joined_limits import first_of, is_joined, keys_of
 from offpath.model.limit import Admitted, LimitRecord
 from offpath.model.rate import take
-from offpath.store.memory import pauses
-from offpath.store.memory.indexes import LazyHeap
-from offpath.store.memory.lanes import Place
+from offpath.store.memory import joined_limits
+from offpath.store.memory.held_jobs import UNTAKEN, best, count, queues
 from offpath.store.memory.limit_rows import MemoryLimit
 from offpath.store.rows.jobs import admitted, held_again
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1000
 """Jobs that a settlement's own pass admits at most."""
-_UNTAKEN = timedelta(seconds=5)
 
 
 # -- admission -----------------------------------------------------------------------------------
@@ -35,6 +34,11 @@ def admit(tables: Tables, now: datetime, limit: int, keys: Sequence[str]) -> Adm
     """Make held jobs ready, up to the room of their keys."""
     turns = [each for each in (keys or tuple(tables.limits.waiting)) if _has_held(tables, each)]
     jobs, more, waits = 0, False, list[float]()
+    if shared := tables.limits.sharing(keys or turns):
+        done = joined_limits.admit(tables, now, limit, shared)
+        jobs, more = done.jobs, done.more
+        waits += [] if done.next_in is None else [done.next_in]
+        turns = [each for each in turns if each not in shared]
     for key in turns:
         if jobs >= limit:
             return Admitted(jobs=jobs, more=True)
@@ -57,10 +61,10 @@ def _has_held(tables: Tables, key: str) -> bool:
 def _admit_key(tables: Tables, now: datetime, row: MemoryLimit, limit: int) -> Admitted:
     # First, so that room which nobody takes goes to others in this very pass.
     _send_untaken_behind(tables, now, row)
-    wanted = int(min(row.room(now), _held(tables, now, row)))
+    wanted = int(min(row.room(now), count(tables, now, row)))
     granted, next_in = _by_rate(row, now, min(wanted, limit))
     for _ in range(granted):
-        job = tables.jobs[_best(tables, now, row)]
+        job = tables.jobs[best(tables, now, row)]
         tables.file(admitted(job), now)
     left = wanted - granted
     return Admitted(
@@ -89,28 +93,15 @@ def _by_rate(row: MemoryLimit, now: datetime, wanted: int) -> tuple[int, float |
     return taken.granted, taken.next_in
 
 
-def _queues(tables: Tables, now: datetime, row: MemoryLimit) -> Iterator[LazyHeap[Place]]:
-    return (heap for name, heap in row.held.items() if not pauses.paused(tables, now, name))
-
-
-def _held(tables: Tables, now: datetime, row: MemoryLimit) -> int:
-    return sum(len(heap) for heap in _queues(tables, now, row))
-
-
-def _best(tables: Tables, now: datetime, row: MemoryLimit) -> str:
-    heads = (first for heap in _queues(tables, now, row) if (first := heap.first()))
-    return min(heads)[1]
-
-
 def _send_untaken_behind(tables: Tables, now: datetime, row: MemoryLimit) -> None:
     """Take back ready jobs that nobody took for long, as far as others could go instead."""
-    long_ago = takewhile(lambda each: each[1] + _UNTAKEN <= now, row.ready.items())
+    long_ago = takewhile(lambda each: each[1] + UNTAKEN <= now, row.ready.items())
     untaken = [each for each, _ in long_ago]
-    others = _held(tables, now, row) if untaken else 0
+    others = count(tables, now, row) if untaken else 0
     if not others or row.room(now) >= others:
         return
     # Behind the last of those that wait, or the same jobs would be let in again at once.
-    last = max(rank for heap in _queues(tables, now, row) for rank in heap.ranks())
+    last = max(rank for heap in queues(tables, now, row) for rank in heap.ranks())
     # As many as others can replace: more would leave room unused.
     for each in untaken[:others]:
         job = tables.jobs[each]
@@ -120,11 +111,12 @@ def _send_untaken_behind(tables: Tables, now: datetime, row: MemoryLimit) -> Non
 
 def given_back(tables: Tables, now: datetime, job: JobRecord) -> JobRecord:
     """A job whose turn is not over: it keeps its room, unless its key has been closed meanwhile."""
-    row = None if job.limit_key is None else tables.limits.rows.get(job.limit_key)
     is_ready = job.state is JobState.QUEUED and job.run_at <= now
-    if row is not None and is_ready and (row.paused or row.ends_at(now) is not None):
-        return held_again(job)
-    return job
+    if job.limit_key is None or not is_ready:
+        return job
+    rows = (tables.limits.rows.get(key) for key in keys_of(job.limit_key))
+    closed = (row is not None and (row.paused or row.ends_at(now) is not None) for row in rows)
+    return held_again(job) if any(closed) else job
 
 
 # -- an operator's calls -------------------------------------------------------------------------
@@ -132,7 +124,7 @@ def given_back(tables: Tables, now: datetime, job: JobRecord) -> JobRecord:
 
 def close(tables: Tables, now: datetime, key: str, until: datetime | None) -> int:
     """Admit nothing of a key, until a moment or for good; how many ready jobs are held again."""
-    row = tables.limits.row(key)
+    row = tables.limits.row(first_of(key))
     if until is None:
         row.paused = True
     elif until <= now:
@@ -140,7 +132,8 @@ def close(tables: Tables, now: datetime, key: str, until: datetime | None) -> in
     # Of two cool-downs the later end counts, whichever came first.
     elif row.closed_until is None or row.closed_until < until:
         row.closed_until = until
-    ready = tuple(row.ready)
+    lines = (row, *(tables.limits.rows[line] for line in row.lines))
+    ready = [each for line in lines for each in line.ready]
     for each in ready:
         tables.file(held_again(tables.jobs[each]), now)
     return len(ready)
@@ -161,9 +154,10 @@ def records(
 ) -> list[LimitRecord]:
     """Known keys by name."""
     rows = tables.limits.rows
-    names = sorted(each for each in (set(keys) & rows.keys() if keys else rows))
+    known = set(keys) & rows.keys() if keys else rows
+    names = sorted(each for each in known if not is_joined(each))
     behind = [each for each in names if after is None or each > after]
-    return [_record(rows[each], now) for each in behind[: max(limit, 0)]]
+    return [_record(tables, rows[each], now) for each in behind[: max(limit, 0)]]
 
 
 def count_held(tables: Tables) -> int:
@@ -172,14 +166,18 @@ def count_held(tables: Tables) -> int:
     return sum(len(heap) for row in rows for heap in row.held.values())
 
 
-def _record(row: MemoryLimit, now: datetime) -> LimitRecord:
+def _record(tables: Tables, row: MemoryLimit, now: datetime) -> LimitRecord:
+    lines = [(tables.limits.rows[line], cost) for line, cost in row.lines.items()]
+    held = sum(
+        len(heap) for line in (row, *(line for line, _ in lines)) for heap in line.held.values()
+    )
     return LimitRecord(
         key=row.key,
         max_running=row.spec.max_running,
         rate=row.spec.rate,
-        admitted=len(row.ready) + len(row.running),
-        running=len(row.running),
-        held=sum(len(heap) for heap in row.held.values()),
+        admitted=row.taken,
+        running=len(row.running) + sum(len(line.running) * cost for line, cost in lines),
+        held=held,
         closed_until=row.ends_at(now),
         paused=row.paused,
     )
@@ -192,11 +190,11 @@ def prune(tables: Tables, now: datetime, limit: int) -> None:
     """Forget keys that have no jobs, are not closed, and whose rate remembers nothing."""
     idle = [row.key for row in tables.limits.rows.values() if _is_idle(row, now)]
     for key in idle[:limit]:
-        del tables.limits.rows[key]
+        tables.limits.forget(key)
 
 
 def _is_idle(row: MemoryLimit, now: datetime) -> bool:
-    if row.unended or row.paused or row.ends_at(now) is not None:
+    if row.unended or row.lines or row.paused or row.ends_at(now) is not None:
         return False
     rate = row.spec.rate
     return rate is None or row.rate is None or now.timestamp() - row.rate.at >= 2 * rate.per

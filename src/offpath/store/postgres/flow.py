@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob, NewJob
+from offpath.model.joined_limits import is_joined
 from offpath.model.limit import Admitted
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
@@ -67,18 +68,22 @@ class FlowTables(PostgresPart):
 
     async def admit(self, *, limit: int, keys: Sequence[str] = ()) -> Admitted:
         """Make held jobs ready."""
+        return await self._admit(limit, keys, near=True)
+
+    async def _admit(self, limit: int, keys: Sequence[str], *, near: bool) -> Admitted:
         async with self._passes:
-            done = await self._pass(limit, keys)
+            done = await self._pass(limit, keys, near=near)
             if left := self._passes.left():
-                await self._pass(limits.AT_ONCE, left)
+                # Lines that share a limit with these have their turn in the next pass.
+                await self._pass(limits.AT_ONCE, left, near=any(map(is_joined, left)))
         # of what was left since, the next pass finds the nudges
         return replace(done, more=True) if self._passes.any_left else done
 
-    async def _pass(self, limit: int, keys: Sequence[str]) -> Admitted:
+    async def _pass(self, limit: int, keys: Sequence[str], *, near: bool) -> Admitted:
         now = self._now()
         with self._telling() as announced:
             done = await self._database.write(
-                lambda: limits.admit_steps(limit, keys, now, announced, sql=self._sql)
+                lambda: limits.admit_steps(limit, keys, now, announced, near=near, sql=self._sql)
             )
         if done.jobs:
             self._tell(Hint.WORK)
@@ -126,9 +131,10 @@ class FlowTables(PostgresPart):
         # A pass that is under way takes them over. A second one would wait for its keys.
         if self._passes.leave(keys):
             return
-        waiting = await self._database.write(lambda: limits.waiting_steps(keys, sql=self._sql))
+        waiting = await self._database.write(lambda: limits.waiting_steps(keys, now, sql=self._sql))
         if waiting:
-            await self.admit(limit=limits.AT_ONCE, keys=keys)
+            # With those that gave it back: what these did is taken in here.
+            await self._admit(limits.AT_ONCE, [*keys, *waiting], near=False)
 
 
 def start_steps(

@@ -7,11 +7,12 @@ named as materialized (
     select n.key
     from (
         select k.key from offpath.limit_key k
-        where (:after::text is null or k.key > :after::text)
+        where not k.line and (:after::text is null or k.key > :after::text)
             and (:keys::text is null or k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb))))
         union
         select n.key from offpath.limit_nudge n
-        where (:after::text is null or n.key > :after::text)
+        where strpos(n.key, E'\n') = 0 and strpos(n.key, E'\t') = 0
+            and (:after::text is null or n.key > :after::text)
             and (:keys::text is null or n.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb))))
     ) as n
     order by n.key
@@ -29,15 +30,35 @@ select
     (
         select count(*) from offpath.job j
         where j.limit_key = n.key and j.state in ('ready', 'running')
+    ) + (
+        select coalesce(sum(p.cost), 0)::bigint
+        from offpath.limit_part p
+        join offpath.job j on j.limit_key = p.line and j.state in ('ready', 'running')
+        where p.key = n.key
     ),
     (
         select count(*) from offpath.job j where j.limit_key = n.key and j.state = 'running'
+    ) + (
+        select coalesce(sum(p.cost), 0)::bigint
+        from offpath.limit_part p
+        join offpath.job j on j.limit_key = p.line and j.state = 'running'
+        where p.key = n.key
     ),
     (
         select count(*)
         from (
             select from offpath.job j
             where j.limit_key = n.key and j.state = 'blocked' and j.reason = 'limit'
+            limit 100000
+        ) as few
+    ) + (
+        select count(*)
+        from (
+            select
+            from offpath.limit_part p
+            join offpath.job j
+                on j.limit_key = p.line and j.state = 'blocked' and j.reason = 'limit'
+            where p.key = n.key
             limit 100000
         ) as few
     ),

@@ -67,13 +67,21 @@ order by f.whose collate "C", f.name collate "C"
 
 -- name: limit_holders
 -- The running job of each of these keys that began last.
-select distinct on (j.limit_key)
-    j.limit_key, j.id::text, j.task, offpath.micros(j.started_at)
-from offpath.job j
-where j.limit_key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
-    and j.state = 'running'
+with named as materialized (
+    select g.key, g.key as line
+    from (select jsonb_array_elements_text(:keys::text::jsonb) collate "C" as key) as g
+    union
+    select p.key, p.line
+    from offpath.limit_part p
+    where p.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+)
+select distinct on (n.key)
+    n.key, j.id::text, j.task, offpath.micros(j.started_at)
+from named n
+join offpath.job j on j.limit_key = n.line
+where j.state = 'running'
     and j.started_at is not null
-order by j.limit_key, j.started_at desc, j.id desc
+order by n.key, j.started_at desc, j.id desc
 
 -- name: router_lags
 -- When the oldest committed event of each router was written, and whether its gates are open.

@@ -8,6 +8,8 @@ A trigger adds the nudge of each job; a batch of many jobs adds up its own, one 
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -15,12 +17,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from offpath.model.joined_limits import Room, admitted, first_of, is_joined, with_parts
 from offpath.model.limit import Admitted, RateSpec
 from offpath.model.rate import RateState, decode_state, encode_state, take
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
-from offpath.store.sql import Catalogue, Query
+from offpath.store.sql import Catalogue, Query, Row
 from offpath.store.unreadable import UNREADABLE
 
 AT_ONCE: Final = 1000
@@ -46,14 +49,22 @@ def admit_steps(
     now: datetime | None,
     announced: Announced | None = None,
     *,
+    near: bool = True,
     sql: Catalogue,
 ) -> Steps[Admitted]:
-    """One pass over these keys, or over those that something may be done for."""
-    given = sorted(set(keys))
-    turns = given or (yield from _turns(now, sql))
+    """One pass over these keys, or over those that something may be done for.
+
+    ``near``: also over the lines that share a limit with these keys.
+    """
+    given = with_parts(keys)
+    turns = given or with_parts((yield from _turns(now, sql)))
+    if near and (given or any(map(is_joined, turns))):
+        turns = with_parts([*turns, *(yield from waiting_steps(turns, now, sql=sql, last=False))])
+    given = turns if given else []
     if not turns or limit <= 0:
         return Admitted(jobs=0, more=bool(turns), next_in=(yield from _outlook(given, now, sql)))
     names = to_json(turns)
+    lines = any(is_joined(key) for key in turns)
     # The keys come first, for their counts are what is decided by. Jobs that somebody holds are
     # skipped (pick_held), so a pass that holds keys never waits for a job.
     *_, rates, _, picked = yield Send(
@@ -61,15 +72,17 @@ def admit_steps(
             sql["make_limits"](keys=names),
             sql["lock_limits"](keys=names),
             sql["hold_untaken"](keys=names, now=moment(now)),
+            *((sql["hold_untaken_lines"](keys=names, now=moment(now)),) if lines else ()),
             sql["recount_limits"](keys=names, now=moment(now)),
+            *((sql["recount_shared"](keys=names),) if lines else ()),
             sql["read_nudges"](keys=names),
             sql["rates_of"](keys=names, now=moment(now)),
             sql["admitting"](),
             sql["pick_held"](keys=names, now=moment(now), limit=limit),
         )
     )
-    ids, passes = _granted(rates, picked)
-    admitted, _, outlook = yield Send(
+    ids, passes, wait = (_granted_together if lines else _granted)(rates, picked)
+    became_ready, _, outlook = yield Send(
         (
             sql["admit_jobs"](ids=to_json(sorted(ids)), now=moment(now)),
             sql["save_limits"](batch=to_json(passes), now=moment(now)),
@@ -78,11 +91,12 @@ def admit_steps(
         last=True,
     )
     if announced is not None:
-        announced.hear(announce for (announce,) in admitted)
+        announced.hear(announce for (announce,) in became_ready)
     cut = len(ids) == limit or _is_cut(picked, passes)
     # As many keys as a pass takes at most: others may wait for their turn.
     full = cut or (not given and len(turns) >= _KEYS_AT_ONCE)
-    return Admitted(jobs=len(ids), more=full, next_in=outlook[0][0])
+    waits = [each for each in (outlook[0][0], wait) if each is not None]
+    return Admitted(jobs=len(ids), more=full, next_in=min(waits, default=None))
 
 
 def _turns(now: datetime | None, sql: Catalogue) -> Steps[list[str]]:
@@ -97,14 +111,14 @@ def _outlook(keys: Sequence[str], now: datetime | None, sql: Catalogue) -> Steps
     return seconds
 
 
-def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
+def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass], None]:
     """The picked jobs that the rates allow; and what each key's row says from now on."""
     by_key: dict[str, list[str]] = {key: [] for key, *_ in rates}
-    for key, job, _ in picked:
+    for key, job, *_ in picked:
         if key in by_key:  # else its row was made after those of this pass were held
             by_key[key].append(job)
     ids, passes = list[str](), list[_Pass]()
-    for key, rate, state, micros in rates:
+    for key, rate, state, micros, _ in rates:
         wanted = by_key[key]
         if rate is None or not wanted:
             ids += wanted
@@ -116,7 +130,42 @@ def _granted(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]]:
         taken = take(*readable, micros / 1e6, len(wanted))
         ids += wanted[: taken.granted]
         passes.append(_Pass(key, taken.granted, encode_state(taken.state), taken.next_in))
-    return ids, passes
+    return ids, passes, None
+
+
+def _granted_together(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass], float | None]:
+    """The same where jobs have several limits: the best of all goes first that fits in all of its
+    own. Also the seconds until a rate allows what it refused.
+    """
+    now = rates[0][3] / 1e6
+    rooms = {row[0]: _room(row, now) for row in rates if not is_joined(row[0])}
+    ordered = sorted(picked, key=_place)
+    gone = [ordered[at] for at in admitted((row[0] for row in ordered), rooms, len(ordered))]
+    jobs = Counter(key for key, *_ in gone)
+    passes = [_pass_of(key, jobs[key], rooms.get(key), now) for key, *_ in rates]
+    waits = [wait for room in rooms.values() if (wait := room.wait(now)) is not None]
+    return [job for _, job, *_ in gone], passes, min(waits, default=None)
+
+
+def _place(row: Row) -> tuple[int, int, int, str]:
+    _, job, _, sent_back, priority, run_at = row
+    return sent_back, -priority, run_at, job
+
+
+def _room(row: Row, now: float) -> Room:
+    _, rate, state, _, bound = row
+    left = math.inf if bound is None else bound
+    if rate is None:
+        return Room(left)
+    readable = _readable(rate, state)
+    return Room(0) if readable is None else Room.of(left, *readable, now)
+
+
+def _pass_of(key: str, jobs: int, room: Room | None, now: float) -> _Pass:
+    after = None if room is None else room.after(now)
+    if after is None:
+        return _Pass(key, jobs)
+    return _Pass(key, jobs, encode_state(after.state), after.next_in)
 
 
 def _readable(rate: str, state: str | None) -> tuple[RateSpec, RateState | None] | None:
@@ -129,7 +178,7 @@ def _readable(rate: str, state: str | None) -> tuple[RateSpec, RateState | None]
 
 def _is_cut(picked: Rows, passes: Iterable[_Pass]) -> bool:
     """True if its share of the pass was all that bounded a key."""
-    shares = {key: share for key, _, share in picked}
+    shares = {key: share for key, _, share, *_ in picked}
     return any(one.jobs > 0 and one.jobs == shares.get(one.key) for one in passes)
 
 
@@ -159,14 +208,13 @@ def close_steps(
 
 
 def hold_closed_steps(keys: Sequence[str], now: datetime | None, *, sql: Catalogue) -> Steps[None]:
-    """Hold the ready jobs of those keys that are closed."""
-    names = to_json(sorted(set(keys)))
+    """Hold the ready jobs of those keys that are closed.
+
+    What they nudge is left to a pass, which also notes that they wait.
+    """
+    names = to_json(with_parts(keys))
     yield Send(
-        (
-            sql["lock_limits"](keys=names),
-            sql["hold_closed"](keys=names, now=moment(now)),
-            sql["read_nudges"](keys=names),
-        ),
+        (sql["lock_limits"](keys=names), sql["hold_closed"](keys=names, now=moment(now))),
         last=True,
     )
 
@@ -201,7 +249,7 @@ def hold_again_steps(
     """
     if not keys:
         return set()
-    names = to_json(sorted(set(keys)))
+    names = to_json(with_parts(keys))
     _, held = yield Send(
         (sql["lock_limits"](keys=names), sql["hold_closed"](keys=names, now=moment(now)))
     )
@@ -214,15 +262,20 @@ def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
     for one in settlements:
         key, outcome = one.job.limit_key, one.outcome
         if key is not None and isinstance(outcome, Snoozed) and outcome.cool_down is not None:
-            found[key] = max(found.get(key, 0.0), outcome.cool_down)
+            first = first_of(key)
+            found[first] = max(found.get(first, 0.0), outcome.cool_down)
     return found
 
 
-def waiting_steps(keys: Sequence[str], *, sql: Catalogue) -> Steps[bool]:
-    """True if room that these keys got back is worth a pass. A job that is held meanwhile has a
-    nudge of its own, which brings about one.
+def waiting_steps(
+    keys: Sequence[str], now: datetime | None, *, sql: Catalogue, last: bool = True
+) -> Steps[list[str]]:
+    """The keys for which room that these got back is worth a pass. A job that is held meanwhile has
+    a nudge of its own, which brings about one.
     """
-    return bool((yield from ask(sql["waiting_limits"](keys=to_json(keys)), last=True)))
+    names = to_json(with_parts(keys))
+    query = sql["waiting_limits"](keys=names, now=moment(now), most=_KEYS_AT_ONCE)
+    return [key for (key,) in (yield from ask(query, last=last))]
 
 
 def open_steps(key: str, now: datetime | None, *, sql: Catalogue) -> Steps[bool]:

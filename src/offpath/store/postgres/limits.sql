@@ -24,7 +24,22 @@ waiting as (
                     not k.paused
                     and (k.closed_until is null or k.closed_until <= (select clock.now from clock))
                     and (k.rate_next is null or k.rate_next <= (select clock.now from clock))
-                    and (k.max_running is null or k.admitted < k.max_running)
+                    and (k.max_running is null or k.admitted + k.shared < k.max_running)
+                )
+                or (
+                    k.line
+                    and not exists (
+                        select
+                        from offpath.limit_part p
+                        join offpath.limit_key o on o.key = p.key
+                        where p.line = k.key
+                            and (
+                                o.paused
+                                or o.closed_until > (select clock.now from clock)
+                                or o.rate_next > (select clock.now from clock)
+                                or o.max_running < o.admitted + o.shared + p.cost
+                            )
+                    )
                 )
                 or k.checked_at is null
                 or k.checked_at <= (select clock.now from clock) - interval '5 seconds'
@@ -38,11 +53,43 @@ union
 select w.key from waiting w
 
 -- name: waiting_limits
--- Whether one of these keys had held jobs when it was last looked at.
-select 1
+-- Those of these keys that had held jobs when they were last looked at; and of the lines that waited
+-- longest for their turn the ones that share a limit with them and have room.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+select k.key
 from offpath.limit_key k
 where k.waiting and k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
-limit 1
+union
+(
+    select l.key
+    from (
+        select k.key
+        from offpath.limit_key k
+        where k.waiting and k.line
+        order by k.turn_at nulls first, k.key
+        limit 1000
+    ) as l
+    where exists (
+            select
+            from offpath.limit_part p
+            where p.line = l.key
+                and p.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        )
+        and not exists (
+            select
+            from offpath.limit_part p
+            join offpath.limit_key o on o.key = p.key
+            where p.line = l.key
+                and (
+                    o.paused
+                    or o.closed_until > (select clock.now from clock)
+                    or o.rate_next > (select clock.now from clock)
+                )
+        )
+    limit :most::int
+)
 
 -- name: limit_outlook
 -- Seconds until the first rate or cool-down with held jobs lets something in; for these keys or all.
@@ -54,10 +101,18 @@ select (
     - offpath.micros((select clock.now from clock))
 ) / 1000000.0::double precision
 from offpath.limit_key k
-where k.waiting
-    and not k.paused
+where not k.paused
     and (:keys::text is null or k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb))))
     and greatest(k.closed_until, k.rate_next) > (select clock.now from clock)
+    and (
+        k.waiting
+        or exists (
+            select
+            from offpath.limit_part p
+            join offpath.limit_key l on l.key = p.line
+            where p.key = k.key and l.waiting
+        )
+    )
 
 -- name: make_limits
 -- Rows for keys that have none.
@@ -112,7 +167,7 @@ untaken as materialized (
         ) as few
     ) as others
     where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
-        and k.admitted >= k.max_running
+        and k.admitted + k.shared >= k.max_running
         and exists (
             select from offpath.job r
             where r.limit_key = k.key and r.state = 'ready'
@@ -145,6 +200,55 @@ set state = 'blocked',
     sent_back = j.sent_back + 1
 where j.id = any (array(select h.id from held h))
 
+-- name: hold_untaken_lines
+-- The same for limits that lines share, every few seconds: ready jobs of all lines of a full limit, as
+-- long as one of these has held jobs.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+picked as materialized (
+    select c.id
+    from offpath.limit_key k
+    cross join lateral (
+        select r.id
+        from (
+            select k.key as line
+            union all
+            select p.line from offpath.limit_part p where p.key = k.key
+        ) as l
+        join offpath.job r
+            on r.limit_key = l.line
+            and r.state = 'ready'
+            and r.admitted_at <= (select clock.now from clock) - interval '5 seconds'
+        limit 1000
+    ) as c
+    where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and k.admitted + k.shared >= k.max_running
+        and (
+            k.checked_at is null
+            or k.checked_at <= (select clock.now from clock) - interval '5 seconds'
+        )
+        and exists (
+            select
+            from offpath.limit_part p
+            join offpath.limit_key o on o.key in (p.line, k.key) and o.waiting
+            where p.key = k.key
+        )
+),
+held as materialized (
+    select j.id
+    from offpath.job j
+    where j.id = any (array(select p.id from picked p)) and j.state || '' = 'ready'
+    for update skip locked
+)
+update offpath.job j
+set state = 'blocked',
+    reason = 'limit',
+    blocked_until = j.deadline,
+    admitted_at = null,
+    sent_back = j.sent_back + 1
+where j.id = any (array(select h.id from held h))
+
 -- name: recount_limits
 -- Every few seconds the count of a key is compared with its jobs.
 with clock as materialized (
@@ -153,7 +257,7 @@ with clock as materialized (
 update offpath.limit_key k
 set checked_at = (select clock.now from clock),
     admitted = case
-        when k.max_running is null then k.admitted
+        when k.max_running is null and not k.line then k.admitted
         else (
                 select count(*) from offpath.job j
                 where j.limit_key = k.key and j.state in ('ready', 'running')
@@ -166,6 +270,19 @@ where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
         k.checked_at is null
         or k.checked_at <= (select clock.now from clock) - interval '5 seconds'
     )
+
+-- name: recount_shared
+-- What the lines of these keys take of them, by the counts of the lines.
+update offpath.limit_key k
+set shared = taken.n
+from (
+    select p.key, coalesce(sum(p.cost * l.admitted), 0) as n
+    from offpath.limit_part p
+    join offpath.limit_key l on l.key = p.line
+    where p.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+    group by p.key
+) as taken
+where k.key = taken.key and k.shared <> taken.n
 
 -- name: read_nudges
 -- Nudges of these keys are taken in, where the row of the key is held: of one that was pruned since it
@@ -211,10 +328,16 @@ from sums s
 where k.key = s.key
 
 -- name: rates_of
--- The rates of these keys.
+-- The rates of these keys, and what is left of each: null where only its rate bounds it.
 select
     k.key, k.rate, k.rate_state,
-    (extract(epoch from coalesce(:now::text::timestamptz, clock_timestamp())) * 1000000)::bigint
+    (extract(epoch from coalesce(:now::text::timestamptz, clock_timestamp())) * 1000000)::bigint,
+    case
+        when k.paused
+            or k.closed_until > coalesce(:now::text::timestamptz, clock_timestamp())
+            then 0
+        when k.max_running is not null then greatest(k.max_running - k.admitted - k.shared, 0)
+    end
 from offpath.limit_key k
 where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
 order by k.key
@@ -233,14 +356,40 @@ with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 open_keys as materialized (
-    select k.key, least(coalesce(k.max_running - k.admitted, :limit::int), :limit::int) as room
+    select
+        k.key,
+        least(coalesce(k.max_running - k.admitted - k.shared, :limit::int), :limit::int) as room
     from offpath.limit_key k
     where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
         and not k.paused
         and (k.closed_until is null or k.closed_until <= (select clock.now from clock))
         and (k.rate_next is null or k.rate_next <= (select clock.now from clock))
-        and (k.max_running is null or k.admitted < k.max_running)
+        and (k.max_running is null or k.admitted + k.shared < k.max_running)
         and ( -- a probe for each key: as "exists" it may be a walk of all held jobs
+            select true from offpath.job j
+            where j.limit_key = k.key and j.state = 'blocked' and j.reason = 'limit'
+            limit 1
+        )
+    union all
+    select k.key, least(coalesce(o.room, :limit::int), :limit::int) as room
+    from offpath.limit_key k
+    cross join lateral (
+        select
+            min((m.max_running - m.admitted - m.shared) / p.cost) as room,
+            bool_or(
+                m.paused
+                or coalesce(m.closed_until > (select clock.now from clock), false)
+                or coalesce(m.rate_next > (select clock.now from clock), false)
+            ) as shut
+        from offpath.limit_part p
+        join offpath.limit_key m on m.key = p.key
+        where p.line = k.key
+    ) as o
+    where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and k.line
+        and not o.shut
+        and (o.room is null or o.room > 0)
+        and (
             select true from offpath.job j
             where j.limit_key = k.key and j.state = 'blocked' and j.reason = 'limit'
             limit 1
@@ -276,10 +425,10 @@ lanes (key, queue, room) as (
     ) as next
 ),
 best as materialized (
-    select r.key, c.id, r.share
+    select r.key, c.id, r.share, c.sent_back, c.priority, c.run_at
     from rooms r
     cross join lateral (
-        select f.id
+        select f.id, f.sent_back, f.priority, f.run_at
         from lanes l
         cross join lateral (
             select j.id, j.sent_back, j.priority, j.run_at
@@ -301,7 +450,7 @@ best as materialized (
     ) as c
     limit :limit::int
 )
-select b.key, b.id::text, b.share from best b
+select b.key, b.id::text, b.share, b.sent_back, b.priority, offpath.micros(b.run_at) from best b
 
 -- name: admit_jobs
 -- Held jobs become ready. They are locked since they were picked.
@@ -368,13 +517,19 @@ with closed as materialized (
     select k.key
     from offpath.limit_key k
     where k.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and not k.line
         and (
             k.paused or k.closed_until > coalesce(:now::text::timestamptz, clock_timestamp())
         )
 ),
+lines as materialized (
+    select c.key from closed c
+    union
+    select p.line from closed c join offpath.limit_part p on p.key = c.key
+),
 held as materialized (
     select j.id
-    from closed c
+    from lines c
     join offpath.job j on j.limit_key = c.key and j.state in ('ready', 'running')
     where j.state || '' = 'ready'
     for update of j skip locked
@@ -408,7 +563,7 @@ delete from offpath.limit_key k
 where k.key = any (array(
         select o.key
         from offpath.limit_key o
-        where not o.waiting and not o.paused and o.admitted = 0
+        where not o.waiting and (o.line or not o.paused) and o.admitted = 0 and o.shared = 0
             and (
                 o.closed_until is null
                 or o.closed_until <= coalesce(:now::text::timestamptz, clock_timestamp())
@@ -421,6 +576,7 @@ where k.key = any (array(
                 or o.rate is null
             )
             and not exists (select from offpath.limit_nudge n where n.key = o.key)
+            and not exists (select from offpath.limit_part p where p.key = o.key)
             and not exists (
                 select from offpath.job j
                 where j.limit_key = o.key and j.state in ('ready', 'running')

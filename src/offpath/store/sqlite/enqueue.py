@@ -165,13 +165,12 @@ def insert_steps(
     if not jobs:
         return Inserted([])
     rows = [row_of(job, now, known.deadlines, known.watched) for job in jobs]
-    agree = agreed(jobs, now)
     inserted: list[Row] = []
     for query in (insert_one(rows[0], now),) if len(rows) == 1 else inserts(rows, now):
         inserted += yield query
     rooted = _rooted(inserted)
-    if agree is not None and inserted:
-        yield agree
+    if inserted:
+        yield from agreed(jobs, now)
     if len(inserted) == len(jobs):
         return Inserted(_created(rows), rooted)
     written = {job for job, _ in inserted}
@@ -238,8 +237,7 @@ def _carried_out(plan: _Plan, now: int) -> Queries[frozenset[str]]:
             rooted |= _rooted((yield query))
     if plan.replaced:
         yield SQL["replace_holders"](batch=batch(list(plan.replaced.values())), now=now)
-    if (agree := agreed(plan.late, now)) is not None:
-        yield agree
+    yield from agreed(plan.late, now)
     return rooted
 
 

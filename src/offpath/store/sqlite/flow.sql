@@ -1,12 +1,17 @@
 -- name: limits
 -- Known keys by name.
 select
-    key, max_running, rate, admitted,
-    admitted - (
+    key, max_running, rate, admitted + shared,
+    admitted + shared - (
         select count(*) from offpath_job as job
         where
             job.state = 'ready' and job.limit_key is not null
             and job.limit_key = offpath_limit.key
+    ) - (
+        select coalesce(sum(part.cost), 0)
+        from offpath_limit_part as part
+        cross join offpath_job as job on job.limit_key = part.line
+        where part.key = offpath_limit.key and job.state = 'ready' and job.limit_key is not null
     ),
     (
         select count(*) from (
@@ -16,10 +21,20 @@ select
                 and job.limit_key = offpath_limit.key
             limit 100000
         )
+    ) + (
+        select count(*) from (
+            select 1
+            from offpath_limit_part as part
+            cross join offpath_job as job on job.limit_key = part.line
+            where
+                part.key = offpath_limit.key
+                and job.state = 'blocked' and job.reason = 'limit'
+            limit 100000
+        )
     ),
     case when closed_until > :now then closed_until end, paused
 from offpath_limit
-where key > coalesce(:after, '')
+where key > coalesce(:after, '') and parts = 0
     and (:keys is null or key in (select value from json_each(:keys)))
 order by key
 limit :limit
@@ -27,12 +42,17 @@ limit :limit
 -- name: some_limits
 -- These keys, by name.
 select
-    key, max_running, rate, admitted,
-    admitted - (
+    key, max_running, rate, admitted + shared,
+    admitted + shared - (
         select count(*) from offpath_job as job
         where
             job.state = 'ready' and job.limit_key is not null
             and job.limit_key = offpath_limit.key
+    ) - (
+        select coalesce(sum(part.cost), 0)
+        from offpath_limit_part as part
+        cross join offpath_job as job on job.limit_key = part.line
+        where part.key = offpath_limit.key and job.state = 'ready' and job.limit_key is not null
     ),
     (
         select count(*) from (
@@ -42,10 +62,21 @@ select
                 and job.limit_key = offpath_limit.key
             limit 100000
         )
+    ) + (
+        select count(*) from (
+            select 1
+            from offpath_limit_part as part
+            cross join offpath_job as job on job.limit_key = part.line
+            where
+                part.key = offpath_limit.key
+                and job.state = 'blocked' and job.reason = 'limit'
+            limit 100000
+        )
     ),
     case when closed_until > :now then closed_until end, paused
 from offpath_limit
-where key in (select value from json_each(:keys)) and (:after is null or key > :after)
+where key in (select value from json_each(:keys)) and parts = 0
+    and (:after is null or key > :after)
 order by key
 limit :limit
 

@@ -81,13 +81,20 @@ order by found.whose, found.name
 -- The running job of each of these keys that began last.
 select held.limit_key, held.id, held.task, held.started_at from (
     select
-        job.limit_key, job.id, job.task, job.started_at,
+        named.key as limit_key, job.id, job.task, job.started_at,
         row_number() over (
-            partition by job.limit_key order by job.started_at desc, job.id desc
+            partition by named.key order by job.started_at desc, job.id desc
         ) as place
-    from offpath_job as job
+    from (
+        select value as key, value as line from json_each(:keys)
+        union all
+        select part.key, part.line
+        from json_each(:keys) as given
+        cross join offpath_limit_part as part on part.key = given.value
+    ) as named
+    cross join offpath_job as job
     where
-        job.limit_key in (select value from json_each(:keys))
+        job.limit_key = named.line
         and job.state = 'running' and job.started_at is not null
 ) as held
 where held.place = 1

@@ -7,93 +7,66 @@ rule that a limited job becomes ready by admission only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from offpath.model.job import JobState, NewJob
-from offpath.model.limit import Admitted, RateSpec
+from offpath.model.joined_limits import first_of, keys_of, with_parts
+from offpath.model.limit import Admitted, LimitPart, LimitSpec, RateSpec
 from offpath.model.rate import decode_state, encode_state, take
 from offpath.model.settlement import Settled, Settlement, SettleStatus, Snoozed
 from offpath.store.programs.dialect import Queries
-from offpath.store.sql import Query, Row
+from offpath.store.sql import Query
+from offpath.store.sqlite.held_keys import (
+    UNTAKEN,
+    HeldKey,
+    Last,
+    Took,
+    behind,
+    held_key,
+    next_turn,
+    rate_of,
+)
+from offpath.store.sqlite.joined_limits import JoinedPass
 from offpath.store.sqlite.parameters import batch, later
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.unreadable import UNREADABLE
 
 AT_ONCE: Final = 1_000
 """Jobs that a settlement's own pass admits at most."""
-_UNTAKEN: Final = 5_000_000
-"""Microseconds after which an admitted job that nobody took makes way."""
 _COUNTED: Final = 1_000_000
 """Microseconds between looks whether a full key is counted rightly."""
 _KEPT: Final = 3_600_000_000
 """Microseconds between looks whether a key is still needed."""
 
 _encode = msgspec.json.Encoder().encode
-_FAR: Final = 2**62
-"""The last turn of a key."""
-_rate: Final = msgspec.json.Decoder(RateSpec).decode
 
 
-class _Last(NamedTuple):
-    """The last held job of a queue and a key, as far as another is to stand behind it."""
-
-    priority: int
-    run_at: int
-
-
-class _Took(NamedTuple):
-    """The change that a pass has made to a key: the state of its rate, and its turn."""
-
-    name: str
-    rate_state: str | None
-    turn: int
-
-
-class _HeldKey(Struct):
-    """A key with held jobs, in one pass."""
-
-    name: str
-    max_running: int | None
-    rate: RateSpec | None
-    rate_state: str | None
-    admitted: int
-    closed_until: int | None
-    paused: bool
-    turn: int
-
-    def is_closed(self, now: int) -> bool:
-        """True if nothing may be admitted now."""
-        return self.paused or (self.closed_until is not None and self.closed_until > now)
-
-    def room(self, now: int, limit: int) -> int:
-        """The number of further jobs that may be admitted, the rate aside, and at most
-        ``limit``.
-        """
-        if self.is_closed(now):
-            return 0
-        return limit if self.max_running is None else self.allowed(limit)
-
-    def allowed(self, limit: int) -> int:
-        """The number that fits under ``max_running``, and at most ``limit``."""
-        if self.max_running is None:
-            return limit
-        return min(max(self.max_running - self.admitted, 0), limit)
-
-
-def agreed(jobs: Iterable[NewJob], now: int) -> Query | None:
-    """The statement that keeps what new jobs say of their keys; None when they say nothing."""
+def agreed(jobs: Iterable[NewJob], now: int) -> Iterator[Query]:
+    """The statements that keep what new jobs say of their keys; none when they say nothing."""
     specs = {job.limit.key: job.limit for job in jobs if job.limit is not None}
     if not specs:
-        return None
-    rows = [
-        (spec.key, spec.max_running, None if spec.rate is None else _encode(spec.rate).decode())
-        for spec in specs.values()
-    ]
-    return SQL["make_limits"](specs=batch(rows), forget_at=now + _KEPT)
+        return
+    kept = now + _KEPT
+    lines = [spec for spec in specs.values() if spec.parts]
+    said: list[LimitSpec | LimitPart] = [spec for spec in specs.values() if not spec.parts]
+    said += [part for spec in lines for part in spec.parts]
+    rows = {
+        one.key: (one.key, one.max_running, None if one.rate is None else _text(one.rate))
+        for one in said
+    }
+    yield SQL["make_limits"](specs=batch(list(rows.values())), forget_at=kept)
+    if lines:
+        parts = [(part.key, spec.key, part.cost) for spec in lines for part in spec.parts]
+        # The parts first: what a line takes follows by them.
+        yield SQL["make_parts"](parts=batch(parts))
+        yield SQL["make_lines"](lines=batch([spec.key for spec in lines]), forget_at=kept)
+
+
+def _text(rate: RateSpec) -> str:
+    return _encode(rate).decode()
 
 
 # -- admission -------------------------------------------------------------------------------------
@@ -116,7 +89,7 @@ class Admitting:
         counting = self._counted_at is None or not 0 <= now - self._counted_at < _COUNTED
         if counting:
             self._counted_at = now
-        query = SQL["admission_idle"](now=now, before=now - _UNTAKEN, counting=int(counting))
+        query = SQL["admission_idle"](now=now, before=now - UNTAKEN, counting=int(counting))
         if session.run(query):
             return Admitted(jobs=0)
         if counting:  # not seen by the pass itself yet, which asks again
@@ -149,7 +122,7 @@ def following(
             # Before the pass: a key that cools down admits nothing of the room that came back.
             _cool_down(session, now, one, answer)
         # Without the repairs: the passes of workers make them.
-        if _AdmissionPass(session, now, AT_ONCE).run(sorted(keys), repair=False).jobs:
+        if _AdmissionPass(session, now, AT_ONCE).run(with_parts(keys), repair=False).jobs:
             session.released = True
     return answers
 
@@ -159,7 +132,7 @@ def _cool_down(session: Session, now: int, settlement: Settlement, answer: Settl
     if key is None or not isinstance(outcome, Snoozed) or outcome.cool_down is None:
         return
     if answer.status is SettleStatus.APPLIED and answer.state is not JobState.CANCELLED:
-        close(session, now, key, later(now, outcome.cool_down))
+        close(session, now, first_of(key), later(now, outcome.cool_down))
 
 
 class _AdmissionPass:
@@ -169,17 +142,20 @@ class _AdmissionPass:
         self._session = session
         self._now = now
         self._limit = max(limit, 0)
-        self._keys: list[_HeldKey] = []
+        self._keys: list[HeldKey] = []
         self._lanes: dict[str, list[str]] = {}
         self._untaken: dict[str, list[int]] = {}
         self._held: dict[str, list[int]] = {}
         self._waits: list[float] = []
+        self._of_lines = 0
 
     def run(self, names: Sequence[str], *, repair: bool) -> Admitted:
         """Admit from these keys, each in its turn."""
         self._find(names)
         if not self._keys:
             return Admitted(jobs=0, next_in=min(self._waits, default=None))
+        if any(each.line for each in self._keys):
+            self._admit_lines(repair=repair)
         if repair:
             # Repairs come before the choice, which is made by the counts that they correct.
             self._recount()
@@ -190,19 +166,32 @@ class _AdmissionPass:
         chosen = self._choose()
         if chosen:
             self._session.run(SQL["admit_jobs"](jobs=batch(chosen), now=self._now))
+        done = len(chosen) + self._of_lines
         return Admitted(
-            jobs=len(chosen),
-            more=len(chosen) >= self._limit > 0,
+            jobs=done,
+            more=done >= self._limit > 0,
             next_in=min(self._waits, default=None),
         )
+
+    def _admit_lines(self, *, repair: bool) -> None:
+        """First the jobs that have several limits, and those that share a limit with them."""
+        lines = [each for each in self._keys if each.line]
+        limits = {name for each in lines for name in keys_of(each.name)}
+        near = [each for each in self._keys if each.line or each.name in limits]
+        self._keys = [each for each in self._keys if each not in near]
+        lanes = {each.name: self._lanes[each.name] for each in near}
+        done = JoinedPass(self._session, self._now, self._limit, near, lanes).run(repair=repair)
+        self._of_lines = done.jobs
+        self._limit -= done.jobs
+        self._waits += [] if done.next_in is None else [done.next_in]
 
     def _find(self, names: Sequence[str]) -> None:
         """The keys with held jobs in queues that are not paused, the next one first."""
         query = SQL["held_rooms"](keys=batch(names), now=self._now)
-        keys: dict[str, _HeldKey] = {}
+        keys: dict[str, HeldKey] = {}
         lanes: dict[str, list[str]] = defaultdict(list)
         for queue, is_paused, until, *row in self._session.run(query) if names else ():
-            key = _key(row)
+            key = held_key(row)
             if not is_paused:
                 lanes[key.name].append(queue)
                 keys[key.name] = key
@@ -225,7 +214,7 @@ class _AdmissionPass:
     def _find_untaken(self) -> None:
         names = [each.name for each in self._keys if not each.is_closed(self._now)]
         query = SQL["untaken_jobs"](
-            keys=batch(names), before=self._now - _UNTAKEN, limit=self._limit
+            keys=batch(names), before=self._now - UNTAKEN, limit=self._limit
         )
         for key, seq in self._session.run(query) if names else []:
             self._untaken.setdefault(key, []).append(seq)
@@ -254,10 +243,10 @@ class _AdmissionPass:
         if not back:
             return
         lanes = [(key, queue) for key in back for queue in self._lanes[key]]
-        lasts: dict[str, list[_Last]] = defaultdict(list)
+        lasts: dict[str, list[Last]] = defaultdict(list)
         for key, *last in self._session.run(SQL["held_last"](lanes=batch(lanes))):
-            lasts[key].append(_Last(*last))
-        rows = [(seq, *_behind(lasts[key], self._now)) for key in back for seq in back[key]]
+            lasts[key].append(Last(*last))
+        rows = [(seq, *behind(lasts[key], self._now)) for key in back for seq in back[key]]
         self._session.run(SQL["hold_untaken"](jobs=batch(rows), now=self._now))
         for each in self._keys:
             each.admitted -= len(back.get(each.name, ()))
@@ -265,10 +254,8 @@ class _AdmissionPass:
     def _choose(self) -> list[int]:
         """The jobs that are admitted: key by key, until the pass is full."""
         chosen: list[int] = []
-        took: list[_Took] = []
-        # Beyond every turn so far, also where the clock was set back: a key that got its share goes
-        # behind all others.
-        turn = max(self._now, 1 + max(each.turn for each in self._keys))
+        took: list[Took] = []
+        turn = next_turn(self._now, self._keys)
         # In turns: what is left of a pass for one key is what the keys before it have not used.
         for each in self._keys:
             held = self._held.get(each.name, [])
@@ -278,14 +265,14 @@ class _AdmissionPass:
             if each.is_closed(self._now) and not each.paused and each.closed_until is not None:
                 self._waits.append((each.closed_until - self._now) / 1_000_000)
             if granted:
-                took.append(_Took(each.name, each.rate_state, turn))
+                took.append(Took(each.name, each.rate_state, turn))
         # Turns matter where a pass is full; where every key got its share, only rates remember it.
         noted = took if len(chosen) >= self._limit else [one for one in took if one.rate_state]
         if noted:
             self._session.run(SQL["save_limits"](keys=batch(noted)))
         return chosen
 
-    def _by_rate(self, key: _HeldKey, wanted: int) -> int:
+    def _by_rate(self, key: HeldKey, wanted: int) -> int:
         """The number of these that may start now; notes when the next one may."""
         if key.rate is None or wanted <= 0:
             return max(wanted, 0)
@@ -295,28 +282,9 @@ class _AdmissionPass:
             self._waits.append(taken.next_in)
         return taken.granted
 
-    def _could_go_on(self, key: _HeldKey, granted: int) -> bool:
+    def _could_go_on(self, key: HeldKey, granted: int) -> bool:
         """True if only the rate keeps back more."""
         return granted < min(len(self._held[key.name]), key.room(self._now, self._limit))
-
-
-def _key(row: Row) -> _HeldKey:
-    name, max_running, rate, state, admitted, closed_until, paused, turn = row
-    try:
-        spec, _ = None if rate is None else _rate(rate), decode_state(state)
-    except UNREADABLE:  # it lets nothing in, and keeps back nobody else
-        return _HeldKey(
-            name, max_running, None, None, admitted, closed_until, True, min(turn, _FAR)
-        )
-    return _HeldKey(
-        name, max_running, spec, state, admitted, closed_until, bool(paused), min(turn, _FAR)
-    )
-
-
-def _behind(lasts: Iterable[_Last], now: int) -> tuple[int, int]:
-    """The priority and the time of a place behind all of these."""
-    rows = list(lasts)
-    return min(row.priority for row in rows), max(now, *(row.run_at for row in rows))
 
 
 # -- an operator's calls ---------------------------------------------------------------------------
@@ -333,10 +301,12 @@ def close(session: Session, now: int, key: str, until: int | None) -> int:
 
 
 def shut(session: Session, now: int, keys: Iterable[str | None]) -> set[str]:
-    """The keys among these that are closed now."""
-    names = sorted({key for key in keys if key is not None})
-    rows = session.run(SQL["closed_limits"](keys=batch(names), now=now)) if names else []
-    return {key for (key,) in rows}
+    """The keys among these that are closed now, or have a limit that is."""
+    names = {key for key in keys if key is not None}
+    limits = sorted({name for key in names for name in keys_of(key)})
+    rows = session.run(SQL["closed_limits"](keys=batch(limits), now=now)) if names else []
+    closed = {key for (key,) in rows}
+    return {key for key in names if not closed.isdisjoint(keys_of(key))}
 
 
 def reopen(session: Session, now: int, key: str) -> bool:
@@ -364,6 +334,8 @@ def _remembers(rate: str | None, state: str | None, now: int) -> bool:
     """True if the starts that a rate has let in still count."""
     try:
         known = decode_state(state)
-        return rate is not None and known is not None and now / 1e6 - known.at < 2 * _rate(rate).per
+        if rate is None or known is None:
+            return False
+        return now / 1e6 - known.at < 2 * rate_of(rate).per
     except UNREADABLE:
         return True

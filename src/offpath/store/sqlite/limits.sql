@@ -6,6 +6,20 @@ where true
 on conflict (key) do update set max_running = excluded.max_running, rate = excluded.rate
 where max_running is not excluded.max_running or rate is not excluded.rate
 
+-- name: make_lines
+-- Lines of jobs that have several limits. To a release that knows no lines each is a key that is paused.
+insert into offpath_limit (key, parts, paused, forget_at)
+select value, 1, 1, :forget_at from json_each(:lines)
+where true
+on conflict (key) do nothing
+
+-- name: make_parts
+-- The limits of lines, and what a job takes of each.
+insert into offpath_limit_part (key, line, cost)
+select value ->> 0, value ->> 1, value ->> 2 from json_each(:parts)
+where true
+on conflict (key, line) do nothing
+
 -- name: held_keys
 -- Which keys have jobs that wait to be admitted: one probe each, however many there are. (The
 -- second column of the order keeps the planner on the index of the held ones.)
@@ -56,14 +70,33 @@ where
         from line
         cross join offpath_limit as spec on spec.key = line.key
         where
-            spec.max_running is null
-            or spec.admitted < spec.max_running
-            or spec.closed_until > :now
+            spec.parts = 0 and (
+                spec.max_running is null
+                or spec.admitted + spec.shared < spec.max_running
+                or spec.closed_until > :now
+            )
+            or spec.parts > 0 and not exists (
+                select 1
+                from offpath_limit_part as part
+                join offpath_limit as one on one.key = part.key
+                where
+                    part.line = line.key
+                    and one.max_running < one.admitted + one.shared + part.cost
+            )
             or exists (
                 select 1 from offpath_job as left_over
                 where
                     left_over.state = 'ready' and left_over.limit_key is not null
                     and left_over.limit_key = line.key and left_over.changed_at <= :before
+            )
+            or :counting and spec.parts > 0 and exists (
+                -- of any line, since another one may have what these share
+                select 1
+                from offpath_job as left_over
+                cross join offpath_limit_part as part on part.line = left_over.limit_key
+                where
+                    left_over.state = 'ready' and left_over.limit_key is not null
+                    and left_over.changed_at <= :before
             )
             or :counting and spec.admitted > coalesce(
                 (select busy.jobs from busy where busy.key = line.key), 0
@@ -76,18 +109,25 @@ where
     )
 
 -- name: held_rooms
--- In which queues these keys have held jobs, whether the queue is paused and until when, and what
--- is known of the key.
-with recursive lane (key, queue) as (
+-- In which queues these keys have held jobs, and the lines that share a limit with them; whether
+-- the queue is paused and until when, and what is known of the key.
+with recursive wanted (key) as (
+    select value from json_each(:keys)
+    union
+    select part.line
+    from json_each(:keys) as given
+    cross join offpath_limit_part as part on part.key = given.value
+),
+lane (key, queue) as (
     select
-        wanted.value,
+        wanted.key,
         (
             select job.queue from offpath_job as job
             where
-                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = wanted.value
+                job.state = 'blocked' and job.reason = 'limit' and job.limit_key = wanted.key
             order by job.queue limit 1
         )
-    from json_each(:keys) as wanted
+    from wanted
     union all
     select
         lane.key,
@@ -102,13 +142,37 @@ with recursive lane (key, queue) as (
 )
 select
     lane.queue, pause.name is not null, pause.until,
-    spec.key, spec.max_running, spec.rate, spec.rate_state, spec.admitted, spec.closed_until,
-    spec.paused, spec.turn
+    spec.key, spec.max_running, spec.rate, spec.rate_state, spec.admitted + spec.shared,
+    spec.closed_until, spec.paused, spec.turn, spec.parts
 from lane
 cross join offpath_limit as spec on spec.key = lane.key
 left join offpath_queue_pause as pause
     on pause.name = lane.queue and (pause.until is null or pause.until > :now)
 where lane.queue is not null
+
+-- name: part_rooms
+-- What is known of some limits that lines have.
+select
+    spec.key, spec.max_running, spec.rate, spec.rate_state, spec.admitted + spec.shared,
+    spec.closed_until, spec.paused, spec.turn, spec.parts
+from offpath_limit as spec
+where spec.key in (select value from json_each(:keys))
+
+-- name: lines_of
+-- All lines of some limits, those without held jobs too.
+select distinct part.line
+from json_each(:keys) as wanted
+cross join offpath_limit_part as part on part.key = wanted.value
+
+-- name: recount_shared
+-- What the lines of some limits take of them, by the counts of the lines.
+update offpath_limit set shared = coalesce((
+    select sum(part.cost * line.admitted)
+    from offpath_limit_part as part
+    cross join offpath_limit as line on line.key = part.line
+    where part.key = offpath_limit.key
+), 0)
+where key in (select value from json_each(:keys))
 
 -- name: pick_held
 -- The first held jobs of some keys and queues.
@@ -213,6 +277,13 @@ where
         where
             shut.key in (select value from json_each(:keys))
             and (shut.paused = 1 or shut.closed_until > :now)
+        union all
+        select part.line
+        from offpath_limit as shut
+        cross join offpath_limit_part as part on part.key = shut.key
+        where
+            shut.key in (select value from json_each(:keys))
+            and (shut.paused = 1 or shut.closed_until > :now)
     )
     and limit_key is not null and state = 'ready'
 returning id
@@ -233,7 +304,7 @@ where
             job.state = 'ready' and job.limit_key is not null
             and job.limit_key = offpath_limit.key
     )
-returning key, admitted
+returning key, admitted + shared
 
 -- name: running_by_limit
 -- Running jobs by key: a walk of the running ones, which are few. `+` keeps the planner from the
@@ -265,8 +336,9 @@ returning key
 -- name: idle_limits
 -- Keys of which it is time to look whether they are still needed, and whether a job needs them.
 select
-    key, rate, rate_state, paused = 1 or closed_until > :now
+    key, rate, rate_state, parts = 0 and paused = 1 or closed_until > :now
     or exists (select 1 from offpath_job as job where job.limit_key = offpath_limit.key)
+    or exists (select 1 from offpath_limit_part as part where part.key = offpath_limit.key)
 from offpath_limit
 where forget_at <= :now
 order by forget_at

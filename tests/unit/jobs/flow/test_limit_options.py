@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from offpath import App, InvalidArgument, Limit, Options, Rate
+from offpath.errors import WaitTimeout
 from offpath.model.limit import Algorithm, LimitSpec, RateSpec
 from offpath.model.unsent import unsent
+from offpath.operating.documents.jobs import describe
+from offpath.operating.job_waits import wait_of
+from offpath.runtime.clock import ManualClock
 
 
 def test_a_limit_without_a_key_is_the_tasks_own() -> None:
@@ -122,6 +126,14 @@ def test_the_algorithms_have_names(algorithm: Any) -> None:
         (Limit(key="a\nb", max_running=1), "limit key must not have control"),
         (Limit(key="a\0b", max_running=1), "limit key must not have NUL"),
         (Limit(key="x" * 501, max_running=1), "limit key must have 1 to 500 characters"),
+        ([], "names no limit"),
+        ([Limit("a", max_running=1), "b"], "must be an offpath.Limit, not str"),
+        ([Limit("a", max_running=1), Limit("a", rate=Rate(1, per=1))], "'a' is given twice"),
+        ([Limit(str(n), max_running=1) for n in range(9)], "at most 8 limits, not 9"),
+        ([Limit(c * 400, max_running=1) for c in "abc"], "1202 bytes together, over the limit"),
+        (Limit("a", max_running=2, cost=3), "cost of 3 never fits in max_running=2"),
+        (Limit("a", rate=Rate(2, per=1), cost=3), "cost of 3 never fits in a rate of 2"),
+        (Limit("a", max_running=2, cost=0), "the cost of a limit must be"),
     ],
 )
 def test_what_cannot_be_a_limit_is_refused_at_every_level(limit: Any, message: str) -> None:
@@ -159,3 +171,28 @@ def test_a_function_is_given_to_the_task() -> None:
     wrong: Any = lambda: Limit(max_running=1)  # noqa: E731 - what a caller may give
     with pytest.raises(InvalidArgument, match=r"not function; .* is given to the task"):
         work.options(limit=wrong)
+
+
+async def test_several_limits_hold_together_and_are_shown_by_their_names() -> None:
+    async with App(clock=ManualClock()) as app:
+
+        @app.task(
+            limit=lambda tenant, n: [
+                Limit(max_running=4, cost=n),
+                Limit(f"tenant:{tenant}", max_running=1),
+            ]
+        )
+        def render(tenant: str, n: int) -> None: ...
+
+        first, second = await app.enqueue([render.job("a", 3), render.job("b", 2)])
+        record = await app.jobs.get(first.id)
+        own = render.name
+        assert (await app.limits.get(own)).max_running == 4
+        assert [one.key for one in await app.limits.list()] == [own, "tenant:a", "tenant:b"]
+        assert describe(record).limit_key == f"{own} ×3 + tenant:a"
+        waits = await wait_of(app, await app.jobs.get(second.id))
+        assert waits is not None
+        assert waits["key"] == f"{own} ×2 + tenant:b"
+        assert [one["key"] for one in waits["limits"]] == [own, "tenant:b"]
+        with pytest.raises(WaitTimeout, match=f"limit {own} ×3 .+ tenant:a"):
+            await first.result(timeout=0)
