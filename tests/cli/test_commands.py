@@ -67,6 +67,18 @@ def test_jobs_are_listed_shown_cancelled_and_retried(run: Run, migrated: str) ->
     assert document(run("jobs", "show", first, "--json", *url))["state"] == "queued"
 
 
+def test_a_ref_stands_for_the_id_of_its_job(run: Run, migrated: str) -> None:
+    url = ("--url", migrated)
+    job = enqueue(run, migrated, "add", "a=1", "b=2", "--ref", "sum-7")
+    assert enqueue(run, migrated, "add", "a=1", "b=2", "--ref", "sum-7") == job
+    shown = document(run("jobs", "show", "ref:sum-7", "--json", *url))
+    assert (shown["id"], shown["tags"]) == (job, ["ref:sum-7"])
+    page = document(run("jobs", "list", "--tag", "ref:sum-7", "--json", *url))
+    assert [one["id"] for one in page["items"]] == [job]
+    assert run("jobs", "cancel", "ref:sum-7", *url).exit_code == 0
+    assert document(run("jobs", "show", job, "--json", *url))["state"] == "cancelled"
+
+
 def test_a_failed_job_is_a_dead_letter(run: Run, migrated: str, processes: Processes) -> None:
     (output,) = work_off(processes, migrated, ("fail",))
     assert '"ok":false' in output

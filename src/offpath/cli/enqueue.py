@@ -61,6 +61,7 @@ def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # 
     ),
     click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key."),
     click.option("--tag", "tags", multiple=True, help="A tag of the job; may be repeated."),
+    click.option("--ref", help="A name of your own for the job: ref:NAME stands for its id."),
     click.option(
         "--header",
         "headers",

@@ -14,6 +14,7 @@ from msgspec import Struct
 from offpath.model.group import GroupPolicy
 from offpath.model.limit import LimitSpec
 from offpath.model.quiet import Quiet
+from offpath.model.ref import ref_of
 
 
 class JobState(StrEnum):
@@ -301,6 +302,11 @@ class JobRecord(Quiet, frozen=True, kw_only=True, gc=False):
     """The columns of its row that cannot be read, with their content; the fields have neutral
     values instead.
     """
+
+    @property
+    def ref(self) -> str | None:
+        """The caller's own name for it, if it was enqueued with ``ref=``."""
+        return ref_of(self.id, self.tags)
 
     @property
     def ran_on(self) -> tuple[str, ...]:

@@ -19,12 +19,14 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.announce import BITS, announced
+from offpath.model.given_ref import checked_ref
 from offpath.model.group import GroupPolicy
 from offpath.model.headers import encoded_headers
 from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
 from offpath.model.limit_options import LimitChoice, checked_limit
 from offpath.model.limit_options import fair_key as checked_fair_key
+from offpath.model.ref import MARK, ref_id
 from offpath.model.retry import (
     DEFAULT_POLICY,
     BackoffFunction,
@@ -63,6 +65,10 @@ class Options(Struct, frozen=True, kw_only=True):
 
     id: str | None = None
     """The job's own id (a UUID as text); None mints one. Given at queue time only."""
+    ref: str | None = None
+    """A name of your own for the job, as ``invoice-7``, in place of an id. It is unique in the
+    store while the job is there, and ``ref:invoice-7`` stands for the id everywhere. Given at queue
+    time only."""
     delay: float | timedelta | None = None
     """The delay before it is due."""
     run_at: datetime | None = None
@@ -133,6 +139,7 @@ class QueueOptions(TaskOptions, total=False):
     headers: Mapping[str, str] | None
 
     id: str | None
+    ref: str | None
     delay: float | timedelta | None
     run_at: datetime | None
     unique: Unique | str | Literal[False] | None
@@ -167,6 +174,8 @@ class OptionLevel(Struct, frozen=True, kw_only=True):
     """Checked :class:`Options` of one level: seconds, UTC, tuples. Made by :func:`checked`."""
 
     id: str | None = None
+    ref: str | None = None
+    """With it the id is the ref's."""
     delay: float | None = None
     run_at: datetime | None = None
     priority: int | None = None
@@ -240,8 +249,10 @@ def _decode_run(text: str) -> RunOptions:
 
 def checked(options: Options) -> OptionLevel:
     """The same options in one form: seconds, UTC, tuples. Raises ``InvalidArgument``."""
+    ref = _ref(options)
     return OptionLevel(
-        id=options.id,
+        id=options.id if ref is None else ref_id(ref),
+        ref=ref,
         delay=_optional(options.delay, "delay"),
         run_at=None if options.run_at is None else checks.aware(options.run_at, "run_at"),
         priority=_optional_priority(options.priority),
@@ -269,6 +280,15 @@ def over(upper: OptionLevel, lower: OptionLevel | None) -> OptionLevel:
         name: value for name, value in msgspec.structs.asdict(upper).items() if value is not None
     }
     return msgspec.structs.replace(lower, **said)
+
+
+def _ref(options: Options) -> str | None:
+    if options.ref is None:
+        given = options.id if isinstance(options.id, str) else ""
+        return checked_ref(given.removeprefix(MARK)) if given.startswith(MARK) else None
+    if options.id is not None:
+        raise InvalidArgument("give id or ref, not both: the id of a job with a ref is the ref's")
+    return checked_ref(options.ref)
 
 
 def checked_queue_time(options: Options) -> OptionLevel:
@@ -334,7 +354,7 @@ def resolve(levels: Sequence[OptionLevel]) -> Resolved:
         deadline=deadline,
         deadline_in=deadline_in,
         unique=_claim(level.unique for level in levels),
-        tags=_first(level.tags for level in levels) or (),
+        tags=_tags(levels),
         announce=_announced(levels),
         limit=_limit(level.limit for level in levels),
         fair_key=_first(level.fair_key for level in levels),
@@ -343,6 +363,12 @@ def resolve(levels: Sequence[OptionLevel]) -> Resolved:
         run=encode_run(_run_options(levels, retry)),
         backoff=backoff,
     )
+
+
+def _tags(levels: Sequence[OptionLevel]) -> tuple[str, ...]:
+    tags = _first(level.tags for level in levels) or ()
+    ref = _first(level.ref for level in levels)
+    return tags if ref is None else (*tags, f"{MARK}{ref}")
 
 
 def resolve_keys(keys: OptionLevel, below: Resolved) -> Resolved:

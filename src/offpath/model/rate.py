@@ -54,8 +54,8 @@ def decode_state(text: str | None) -> RateState | None:
 def take(spec: RateSpec, state: RateState | None, now: float, wanted: int, least: int = 1) -> Taken:
     """Take up to ``wanted`` starts at ``now``. A start that is not granted costs nothing.
 
-    ``next_in`` is the wait for ``least`` starts at once. A clock that goes back gives nothing away: time
-    before the state's own counts as that.
+    ``next_in`` is the wait for ``least`` starts at once. A clock that goes back gives nothing away:
+    time before the state's own counts as that.
     """
     if state is not None and state.algorithm not in {None, spec.algorithm}:
         state = None

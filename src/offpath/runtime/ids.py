@@ -11,6 +11,7 @@ from uuid import UUID
 import uuid_utils
 
 from offpath.errors import InvalidArgument
+from offpath.model.given_ref import id_of
 
 IdGenerator = Callable[[], str]
 """Makes a new id at each call: a UUID in its canonical 36 characters."""
@@ -44,9 +45,12 @@ def _canonical_parent(parent: str) -> str:
 
 
 def parse_id(value: str | UUID, name: str) -> str:
-    """``value`` in canonical form; raises InvalidArgument when it is not a UUID."""
+    """``value`` in canonical form, that of a ``ref:…`` too; raises InvalidArgument when it is not a
+    UUID.
+    """
+    text = id_of(str(value))
     try:
-        return str(UUID(str(value)))
+        return str(UUID(text))
     except ValueError:
         shown = f"{str(value)[:60]!r}"
         raise InvalidArgument(f"{name} must be a UUID of 36 characters, not {shown}") from None
