@@ -57,7 +57,7 @@ def first_of(key: str) -> str:
 
 
 def with_parts(keys: Iterable[str]) -> list[str]:
-    """These keys and those that they stand for, each once and sorted."""
+    """The given keys and those that they stand for, each once and sorted."""
     names = set(keys)
     return sorted(names.union(*(keys_of(key) for key in names if is_joined(key))))
 
@@ -70,14 +70,14 @@ def shown(key: str | None) -> str | None:
 
 
 class Room(Struct):
-    """What is left of a limit, while a pass of admission takes of it."""
+    """The rest of a limit, while a pass of admission takes of it."""
 
     left: float
     """Of ``max_running``; ``inf`` where only the rate bounds it; 0 while it is closed."""
     rate: RateSpec | None = None
     state: RateState | None = None
     starts: float = math.inf
-    """What the rate allows now."""
+    """The starts that the rate allows now."""
     taken: int = 0
     refused: int = 0
     """The smallest cost that the rate alone refused."""

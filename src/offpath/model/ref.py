@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final
 
 MARK: Final = "ref:"
-"""What a ref has before it, wherever an id may stand, and as a tag."""
+"""The beginning of a ref, wherever an id may stand, and of its tag."""
 
 
 def ref_id(ref: str) -> str:
