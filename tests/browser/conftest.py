@@ -80,7 +80,8 @@ def paths(site: Served) -> list[str]:
     info = read("workers")["items"][0]["info"]
     worker = info["id"] if isinstance(info, dict) else ""
     return ["", "jobs", "jobs?state=cancelled", "dead", f"jobs/{job['id']}",
-            f"groups/{job['group_id']}", "queues", "queues/exports", "schedules", "groups",
+            f"groups/{job['group_id']}", "queues", "queues/exports", "stats", "schedules",
+            "groups",
             f"groups/{read('groups')['items'][0]['id']}",
             "gates", "signals", "tasks", "tasks/album", "sweeps", "config", "log",
             f"log/{read('log')['items'][0]['id']}", "endpoints/shop", "routers/iu/attempts",

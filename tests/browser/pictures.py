@@ -16,9 +16,10 @@ from tests.browser.scene import fill, make_app
 from tests.browser.serving import CHROMIUM, Served, served
 
 PAGES = (
-    "", "jobs", "dead", "queues", "queues/exports", "schedules", "schedules/nightly", "limits",
-    "workers", "health", "runbooks/waiting", "messages", "endpoints", "routers", "routers/iu",
-    "actions", "groups", "gates", "signals", "tasks", "tasks/album", "sweeps", "config", "log",
+    "", "stats", "jobs", "dead", "queues", "queues/exports", "schedules", "schedules/nightly",
+    "limits", "workers", "health", "runbooks/waiting", "messages", "endpoints", "routers",
+    "routers/iu", "actions", "groups", "gates", "signals", "tasks", "tasks/album",
+    "sweeps", "config", "log",
     "endpoints/shop", "routers/iu/checks", "routers/iu/attempts",
     "act?verb=job.redrive&match=state%3Ddead&back=/dead",
 )  # fmt: skip

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import timedelta
+import math
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import offpath
 from offpath.model.lease import WorkerInfo
+from offpath.model.stats import MERGED, MINUTE, QueueLevel, StatRow, StatSpan, pair, written
 
 SECRET = "hunter2-marker"
 LIVELY = "<script>window.hacked = true</script>"
@@ -108,8 +111,30 @@ async def fill(
             tasks=("send_mail", "thumbnail", "add", "fetch"),
             queues=("mail", "images", "default"),
         )
+        await store.put_stats(list(an_hour(await store.ping())))
         await store.register(worker, lease_seconds=timedelta(hours=1).total_seconds())
 
+
+def an_hour(now: datetime) -> Iterator[StatRow]:
+    """The stats of the last hour, as a busy shop has them: a wave, and a failing mail server."""
+    first = now.replace(second=0, microsecond=0) - timedelta(hours=1)
+    for minute in range(59):
+        wave = 1 + 0.5 * math.sin(minute / 9)
+        ended, failed = round(5_400 * wave), 0 if minute < _FAILS_FROM else 40 * minute
+        mail = pair("mail", "send_mail")
+        due = round(60 * wave + max(minute - _FAILS_FROM, 0) * 30)
+        span = StatSpan(
+            jobs={"started": {mail: ended}, "succeeded": {mail: ended}, "failed": {mail: failed}},
+            wait={"send_mail": {str(7 + minute // 15): ended}},
+            run={"send_mail": {"6": ended}},
+            levels={"mail": QueueLevel(looks=1, ready=due, running=20, oldest=due / 90)},
+            workers=(1, 4),
+        )
+        at = first + timedelta(minutes=minute)
+        yield StatRow(step=MINUTE, at=at, source=MERGED, body=written(span))
+
+
+_FAILS_FROM = 40
 
 if __name__ == "__main__":
     import sys

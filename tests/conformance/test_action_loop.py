@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from offpath.app import App
 from offpath.errors import StoreUnavailable
+from offpath.events.deliveries import RoutedEvent
 from offpath.model.action import ActionRecord, ActionState
 from offpath.model.job import JobFilter, JobState
 from offpath.model.lease import WorkerRequest
@@ -244,3 +246,69 @@ async def test_a_job_is_copied_as_a_new_one(app: App, store: Store) -> None:
     assert copy.group_id == copy.id
     other = await asked(app, "job.enqueue", {"task": "another"}, copy_of=job)
     assert (await actions.carry_out(app, other)).state is ActionState.FAILED
+
+
+async def router_with_a_letter(app: App, broken: list[bool]) -> str:
+    """A router whose deliverer fails as long as it is broken, and the id of its only letter."""
+
+    async def deliver(_event: RoutedEvent) -> None:
+        if broken[0]:
+            raise ValueError("down")
+
+    router = app.router("iu", domain="iu", start="beginning")
+    router.route(deliver=deliver, enabled=True, dry_run=False)
+    await app.routers.open_gate()
+    await router.open_gate()
+    await app.log.append("iu", "paid", "eu", {"n": 1}, key="k")
+    await router.run_once()
+    (letter,) = await app.store().letters("iu")
+    return letter.id
+
+
+async def test_a_letter_is_delivered_again_where_its_router_is(
+    app: App, store: Store, clock: ManualClock
+) -> None:
+    broken = [True]
+    letter = await router_with_a_letter(app, broken)
+    unknown = fresh_id()
+    target = {"router": "iu", "ids": [letter, unknown]}
+    failed = await asked(app, "letter.redrive", target)
+    # a process without the router's code leaves it to one that has it; it shares the open store
+    await carried_on(App(store=store, clock=clock, auto_start=False), clock, turns=3)
+    assert (await known(app, failed)).state is ActionState.RUNNING
+    await carried_on(app, clock)
+    done = await known(app, failed)
+    assert (done.state, done.changed) == (ActionState.DONE, 0)
+    assert done.reasons == {"failed_again": 1, "unknown_or_resolved": 1}
+    broken[0] = False
+    again = await asked(app, "letter.redrive", {"router": "iu", "ids": [letter]})
+    await carried_on(app, clock)
+    assert (await known(app, again)).changed == 1
+    assert await store.letters("iu") == []
+
+
+async def test_a_router_is_verified_and_says_what_does_not_hold(
+    app: App, clock: ManualClock
+) -> None:
+    await router_with_a_letter(app, [True])
+    order = await asked(app, "router.verify", {"name": "iu"})
+    await carried_on(app, clock)
+    done = await known(app, order)
+    checks = await app.routers.stored("iu").verify()
+    assert done.state is ActionState.DONE
+    assert done.changed == sum(one.fine is True for one in checks)
+    assert set(done.reasons) == {
+        f"check {one.number}: {one.name}" for one in checks if one.fine is False
+    }
+    assert done.reasons, "a dead letter that nobody has looked at is a check that fails"
+
+
+async def test_two_operators_who_do_the_same_do_it_once(app: App, store: Store) -> None:
+    ids = await waiting_jobs(store, app.clock, 3)  # type: ignore[arg-type]
+    orders = [await asked(app, "job.cancel", {"ids": ids}) for _ in range(2)]
+    await asyncio.gather(*(actions.carry_out(app, one) for one in orders))
+    told = [await known(app, one) for one in orders]
+    assert sum(one.changed for one in told) == len(ids)
+    assert sum(one.unchanged for one in told) == len(ids)
+    assert all(one.state is ActionState.DONE for one in told)
+    assert {name for one in told for name in one.reasons} <= {"is_cancelled", "refused"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,11 @@ import psycopg
 import pytest
 
 import offpath
+from offpath.model.action import ActionState
+from offpath.model.job import JobState
+from offpath.operating import actions
+from offpath.operating.action_loop import ActionLoop
+from offpath.operating.steps import CHUNK
 from offpath.web.console import places
 from tests.contrib.urls import run_sql
 from tests.integration.polling import eventually
@@ -141,3 +148,87 @@ async def test_a_server_that_is_slow_costs_one_page_and_no_more(
         await line.rollback()
     monkeypatch.setattr(places, "PATIENCE", 30.0)
     assert (await asked(site, "/jobs")).code == 200
+
+
+async def test_a_huge_argument_and_ten_thousand_tags_do_not_break_a_page(
+    url: str, opened: list[Site]
+) -> None:
+    app = offpath.App(url, auto_start=False)
+
+    @app.task(name="import_rows")
+    async def import_rows(rows: str) -> None: ...
+
+    async with app:
+        rows = "\N{ARABIC LETTER ALEF}\N{PILE OF POO}<b>" * 100_000
+        handle = await import_rows.enqueue(rows)
+        tagged = import_rows.options(tags=["few"])
+        await tagged.enqueue("few")
+    # more tags than the API lets through: another program has written them
+    tags = json.dumps([f"tag-{n}" for n in range(10_000)])
+    table = "offpath_job" if url.startswith("sqlite") else "offpath.job"
+    run_sql(url, f"update {table} set tags = '{tags}'")
+    site = site_of(url)
+    opened.append(site)
+    lists = await asked(site, "/jobs")
+    assert lists.code == 200
+    assert "<b>" not in lists.text
+    assert len(lists.text) < 100_000
+    (brief, _) = (await site.get("/api/v1/jobs")).document["items"]
+    assert (len(brief["tags"]), brief["more_tags"]) == (20, 9_980)
+    page = await asked(site, f"/jobs/{handle.id}")
+    assert page.code == 200
+    assert "more characters: see the JSON" in page.text
+    assert "<b>" not in page.text.replace("&lt;b&gt;", "")
+    whole = (await site.get(f"/api/v1/jobs/{handle.id}")).document
+    assert len(whole["input"]["rows"] if isinstance(whole["input"], dict) else "") in {0, len(rows)}
+
+
+_BULK = """
+import asyncio, sys
+import offpath
+from offpath.operating import actions
+from offpath.operating.actions import Asker
+from offpath.operating.orders import ActionAsked
+
+async def main() -> None:
+    app = offpath.App(sys.argv[1], auto_start=False)
+    async with app:
+        asked = ActionAsked(verb="job.cancel", target={"where": {}})
+        record = await actions.ask(app, asked, Asker(name="ann", via="dashboard"))
+        record = (await actions.advance(app, record)).record
+        print(record.id, record.changed, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_that_is_killed_in_the_middle_of_a_bulk_action_is_followed_by_another(
+    url: str,
+) -> None:
+    app = offpath.App(url, auto_start=False)
+
+    @app.task(name="nothing")
+    async def nothing() -> None: ...
+
+    count = CHUNK + 7
+    async with app:
+        await app.enqueue([nothing.job() for _ in range(count)])
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _BULK, url, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        action_id, changed = (await process.stdout.readline()).decode().split()
+        assert int(changed) == CHUNK
+        process.kill()
+        await process.wait()
+        # its time of half a minute is over
+        past = "1" if url.startswith("sqlite") else "'2020-01-01 00:00:00+00'"
+        table = "offpath_action" if url.startswith("sqlite") else "offpath.action"
+        run_sql(url, f"update {table} set held_until = {past}")
+        loop = ActionLoop(app)
+        while (await loop.step()).again is not None:
+            pass
+        done = await actions.action(app, action_id)
+        assert (done.state, done.changed, done.resumed) == (ActionState.DONE, count, True)
+        assert await app.jobs.count(state=JobState.CANCELLED) == count
