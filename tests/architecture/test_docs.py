@@ -55,6 +55,11 @@ def test_a_block_is_skipped_only_for_a_reason() -> None:
     assert {place: why for place, why in reasons.items() if len(why.split()) < 3} == {}
 
 
+def test_the_first_page_is_short() -> None:
+    """Who never heard of it reads so much, and no more."""
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     links = [match["target"] for match in _LINK.finditer(prose(page.read_text("utf-8")))]
