@@ -3,6 +3,7 @@
 ``swap_to_memory`` lets an app work in memory for a while, ``drain`` runs what is due,
 ``assert_enqueued`` and ``refute_enqueued`` look at what was enqueued, ``ManualClock`` is the time,
 moved by hand,
+``perform`` runs one attempt of one job and answers what its handler does,
 ``pass_time`` moves it and runs what falls due on the way, and
 ``FlakyStore`` fails on demand; ``swap_resource`` puts another value in the place of a resource.
 ``FakeCredits`` and ``FakeRecords`` are the two ports of a
@@ -21,6 +22,7 @@ from offpath.testing.memory_swap import MemorySwap, swap_to_memory
 from offpath.testing.resources import swap_resource
 from offpath.testing.settlement_fakes import FakeCredits, FakeRecords
 from offpath.testing.signed_webhooks import signed_webhook
+from offpath.testing.single_attempt import perform
 from offpath.testing.time_passage import pass_time
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "drain",
     "enqueued",
     "pass_time",
+    "perform",
     "refute_enqueued",
     "signed_webhook",
     "swap_resource",
