@@ -40,6 +40,10 @@ LATER = {
         "admin:backup", "Copy a SQLite store whole, while workers and callers use it."
     ),
     "backends": LateCommand("backends:backends", "List which backend has which feature."),
+    "capture": LateCommand(
+        "capture:capture",
+        "Print triggers of Postgres that append the changes of TABLE to the log.",
+    ),
     "config": LateCommand("admin:config", "The settings in force."),
     "dead": LateCommand("jobs:dead", "Jobs that will not run again unaided."),
     "demo": LateCommand("demo:demo", "Run a few hundred jobs and show what became of them."),

@@ -99,7 +99,7 @@ class Extensions:
     ) -> None:
         self._report = report
         self.several = tuple(one for one in several if self._is_active(one))
-        """Those that had something to do when they were asked."""
+        """The extensions that had something to do when they were asked."""
         self._running = [one.running for one in self._with("running")]
         self._stepping = [one.stepping for one in self._with("stepping")]
         self._delivering = [one.delivering for one in self._with("delivering")]

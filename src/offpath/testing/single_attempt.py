@@ -52,7 +52,7 @@ async def perform(app: App, job: Job[S, Any], /, *, timeout: float = 30.0) -> S:
 
 @dataclass(slots=True)
 class _Watch:
-    """What is known of one call of a handler."""
+    """The knowledge of one call of a handler."""
 
     raised: BaseException | None = None
     task: asyncio.Task[Any] | None = None

@@ -74,7 +74,7 @@ class TransactionalMemory(MemoryStore):
         return self._seen(connection, ids, blocking=True)
 
     def _seen(self, connection: Any, ids: Sequence[str], *, blocking: bool) -> list[JobRecord]:  # noqa: ANN401
-        """What is there once the transaction is committed, of a copy in which it is."""
+        """The jobs as they are once the transaction is committed, in a copy in which it is."""
         if self._within == "at_once":
             return reads.get(self._tables, ids)
         require_joinable(connection, blocking=blocking)

@@ -76,7 +76,7 @@ class BatchSettings(TaskOptions, total=False):
     around: Around | Sequence[Around] | None
     """Contexts of each call of its function, outermost first, within the app's."""
     trace: TraceRelation | None
-    """As that of ``@app.task``, for a call of one job; one of several jobs is linked to all."""
+    """The relation to traces as for ``@app.task``; a call of several jobs is linked to all."""
     on_event: OnEvent | None
     on_failure: OnFailure | None
     log_context: LogContext | None
