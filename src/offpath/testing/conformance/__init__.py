@@ -1,0 +1,53 @@
+"""The contract of a store as tests, for backends that others write.
+
+A subclass names how an empty place is had, and pytest runs every test of the profiles that the
+store declares; the others are skipped, each with what is not declared::
+
+    class TestAcme(StoreConformance):
+        async def new_url(self) -> str:
+            return f"acme://localhost/{uuid4()}"
+
+The scheme of the URL finds the store, as in an app; ``make_store`` may make it in another way. The
+tests bring an event loop and a clock of their own. They need pytest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from offpath.runtime.clock import ManualClock
+from offpath.store import backends
+from offpath.store.protocol import Store
+
+# before they are imported: so a test that fails shows what it compared
+pytest.register_assert_rewrite(
+    *(f"{__name__}.{part}" for part in ("core_tests", "profile_tests", "random_calls"))
+)
+
+from offpath.testing.conformance.core_tests import CoreTests  # noqa: E402 - as above
+from offpath.testing.conformance.profile_tests import ProfileTests  # noqa: E402 - as above
+from offpath.testing.conformance.random_calls import RandomTests  # noqa: E402 - as above
+
+CONTRACT: Final = 1
+"""The version of the contract that these tests hold a store to. It grows when a store that passed
+may have to change.
+"""
+
+
+class StoreConformance(CoreTests, ProfileTests, RandomTests):
+    """Every test of the contract, to be extended in a test module by a class ``Test…``."""
+
+    async def new_url(self) -> str:
+        """The URL of a place without any data, for one test."""
+        raise NotImplementedError("say where an empty place is: async def new_url(self) -> str")
+
+    def make_store(self, url: str, clock: ManualClock) -> Store:
+        """A store on that place, not open yet, which lives by this clock. Every store on one URL
+        has the same data, if the backend declares that it is shared.
+        """
+        return backends.make_store(url, clock=clock)
+
+
+__all__ = ["CONTRACT", "StoreConformance"]
