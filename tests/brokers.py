@@ -24,6 +24,8 @@ URLS = {
     "rabbitmq": "amqp://guest:guest@127.0.0.1:5672/",
 }
 PACKAGES = {"nats": "nats-server", "redis": "redis-server", "rabbitmq": "rabbitmq-server"}
+REDIS_PROGRAM = "OFFPATH_TEST_REDIS_PROGRAM"
+"""The environment variable that names another server program than ``redis-server``."""
 START_LIMIT = 120.0
 """Seconds in which a broker must accept connections."""
 
@@ -118,8 +120,9 @@ class Broker:
         return ["nats-server", "-c", str(configuration)], {}
 
     def _redis(self) -> tuple[list[str], dict[str, str]]:
+        program = os.environ.get(REDIS_PROGRAM, "redis-server")
         command = [
-            "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+            program, "--port", str(self.port), "--bind", "127.0.0.1",
             "--dir", str(self.folder), "--appendonly", "yes", *self.more,
         ]  # fmt: skip
         return command, {}

@@ -66,6 +66,15 @@ def killed(server: Broker) -> None:
     server.process.wait(30)
 
 
+def start_again(server: Broker) -> None:
+    """Start a stopped server, and wait until it has read what it kept."""
+    server.start()
+    with client(server) as asking:
+        end = time.monotonic() + 30
+        while asking.info("persistence")["loading"]:
+            assert time.monotonic() < end
+
+
 def client(server: Broker) -> redis.Redis:
     return redis.Redis.from_url(server.url)
 
@@ -86,7 +95,7 @@ async def test_what_was_acknowledged_outlives_a_killed_server(servers: list[Brok
         await store.commit(Effects(jobs=tuple(kept)))
         assert await run_one(store) is SettleStatus.APPLIED
     killed(server)
-    server.start()
+    start_again(server)
     async with opened(server) as store:
         states = await store.states([job.id for job in kept])
     assert len(states) == 50
@@ -101,7 +110,7 @@ async def test_everysec_outlives_a_killed_server(servers: list[Broker]) -> None:
         for job in kept:
             await store.commit(Effects(jobs=(job,)))
     killed(server)
-    server.start()
+    start_again(server)
     async with opened(server) as store:
         assert len(await store.states([job.id for job in kept])) == 50
 
@@ -113,7 +122,7 @@ async def test_calls_go_on_after_a_restart(servers: list[Broker]) -> None:
         server.stop()
         with pytest.raises(StoreUnavailable):
             await store.commit(Effects(jobs=(new_job(task="t"),)))
-        server.start()
+        start_again(server)
         assert await run_one(store) is SettleStatus.APPLIED
 
 
@@ -260,6 +269,21 @@ async def test_a_key_of_somebody_else_is_left_and_nothing_is_written(
         with client(server) as other:
             assert other.get("{offpath}:id") == b"mine"
             assert other.keys("{offpath}:*") == [b"{offpath}:id"]
+
+
+async def test_one_refused_caller_holds_back_none_of_those_that_ask_with_it(
+    servers: list[Broker],
+) -> None:
+    server = started(servers)
+    async with opened(server) as store:
+        with client(server) as other:
+            other.set("{offpath}:q:taken", "mine")
+        jobs = [new_job(task="taken" if number == 3 else "t") for number in range(10)]
+        answers = await asyncio.gather(
+            *(store.commit(Effects(jobs=(job,))) for job in jobs), return_exceptions=True
+        )
+        assert [isinstance(each, StoreRejected) for each in answers] == [n == 3 for n in range(10)]
+        assert len(await store.states([job.id for job in jobs])) == 9
 
 
 async def test_two_prefixes_are_two_stores(servers: list[Broker]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from offpath.errors import StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
@@ -22,6 +23,8 @@ from offpath.store.rows.jobs import enqueued, rewritten, run_at_of, terms_of
 from offpath.store.rows.messages import check
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
+_AT_ONCE = 1000
+"""Jobs of several callers that go together: a server does nothing else meanwhile."""
 
 
 class Enqueuer:
@@ -62,10 +65,18 @@ class Enqueuer:
         """Write what waits, until nothing does."""
         try:
             while self._waiting:
-                together, self._waiting = self._waiting, []
-                await self._send(together)
+                await self._send(self._next())
         finally:
             self._flying = None
+
+    def _next(self) -> list[tuple[list[list[Any]], asyncio.Future[bool]]]:
+        """The callers whose jobs go together: not so many that the server is held up."""
+        jobs, number = 0, 0
+        while number < len(self._waiting) and jobs < _AT_ONCE:
+            jobs += len(self._waiting[number][0])
+            number += 1
+        together, self._waiting = self._waiting[:number], self._waiting[number:]
+        return together
 
     async def _send(self, together: list[tuple[list[list[Any]], asyncio.Future[bool]]]) -> None:
         rows = [row for given, _ in together for row in given]
@@ -73,6 +84,8 @@ class Enqueuer:
             # two callers with one id: each decides alone
             alone = len({row[0] for row in rows}) == len(rows)
             done = bool(alone and await self._connection.call("enqueue", packed(rows)))
+        except StoreRejected:
+            done = False  # by one of them, perhaps: each is decided alone, and told
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             for _, written in together:
                 if not written.done():
