@@ -69,6 +69,7 @@ CROWDS = {
     ),
     "queues_of_others": lambda: Crowd(Rows(_LANES, task="'other'", queue="'queue-' || n")),
     "fair_keys": lambda: Crowd(Rows(_KEYS, fair_key="'key-' || n"), Order.BALANCED),
+    "fair_keys_by_age": lambda: Crowd(Rows(_KEYS, fair_key="'key-' || n"), Order.AGE),
     "fair_keys_of_others": lambda: Crowd(
         Rows(_KEYS, task="'other'", fair_key="'key-' || n"), Order.BALANCED
     ),

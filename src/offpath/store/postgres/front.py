@@ -16,11 +16,10 @@ import msgspec
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import LeaseRequest
+from offpath.store.breadth import Breadth
 from offpath.store.hints import Hint
 from offpath.store.postgres.steps import NEVER
 
-LANES: Final = 64
-"""Lanes that one look finds. Where there are more, the next look goes on behind them."""
 LOOK: Final = 1.0
 """Seconds after which a look from the beginning is due, whatever is known."""
 _CHEAP: Final = 0.02
@@ -80,6 +79,7 @@ class Front:
         "_lanes",
         "_looked_at",
         "_seen",
+        "breadth",
         "partial",
         "start",
     )
@@ -91,6 +91,8 @@ class Front:
         self._looked_at = self._cost = 0.0
         self._due_at: float | None = None
         self._heard = self._seen = 0
+        self.breadth = Breadth()
+        """The lanes that one look finds. Where there are more, the next look goes on behind them."""
         self.start = _FIRST
         """The task and queue behind which the next look begins."""
         self.partial = False

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
-from offpath.store.postgres.front import LANES, Front, Mark
+from offpath.store.postgres.front import Front, Mark
 from offpath.store.postgres.handouts import ANNOUNCE, JOB, RUN_AT, SURVEY, shape_of
 from offpath.store.postgres.order import KeyTurns, plain, take_steps
 from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
@@ -120,6 +120,8 @@ class Leases:
         _, rows = yield Send(queries, last=True, severable=True)
         leased = self._learned(request, rows, announced)
         partial = self.front.looked(request, rows[0][SURVEY], begun, leased.due_in)
+        if partial:
+            self.front.breadth.learn(short=len(leased.jobs) < request.limit)
         self._note(request, rows, leased)
         return replace(leased, more=leased.more or partial)
 
@@ -162,7 +164,7 @@ class Leases:
             queues=to_json(request.queues),
             served=to_json(request.served),
             marks=None if marks is None else to_json(marks),
-            lanes=LANES,
+            lanes=self.front.breadth.lanes,
             from_task=from_task,
             from_queue=behind,
         )

@@ -159,7 +159,7 @@ depths as materialized (
         l.queue, l.task, l.priority, l.below, l.run_at, l.id, l.room, l.served, l.wanted,
         least(
             l.wanted,
-            case when of.lanes <= 8 then :reach::int else greatest(2 * :reach::int / of.lanes, 2) end
+            case when of.lanes <= 8 then :reach::int else 1 + :reach::int / of.lanes end
         ) as depth
     from (
         select o.*, case when o.room < :limit::int then o.room else :reach::int end as wanted

@@ -262,7 +262,8 @@ def _turn(
 def _kind(one: Candidate, order: Order) -> tuple[Any, ...]:
     """The list that a candidate was read into: each is in order."""
     lane = one.queue, one.task, one.fair
-    return (*lane, one.priority) if order is Order.AGE else lane
+    # By age those with a fair key are one list, and the others one of each priority.
+    return (*lane, one.priority) if order is Order.AGE and not one.fair else lane
 
 
 def _lists(rows: Iterable[Row], order: Order) -> dict[tuple[Any, ...], list[Candidate]]:

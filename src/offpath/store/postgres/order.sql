@@ -283,8 +283,9 @@ cross join lateral (
 where k.nth = k.most
 
 -- name: ready_by_age
--- The oldest ready jobs of each lane that may be leased from, without locks. Each priority of each
--- fair key is stepped to, for the head of each is its oldest.
+-- The oldest ready jobs of each lane that may be leased from, without locks: of those with a fair key,
+-- and of those without one by each priority, for the head of each is its oldest. The column of the
+-- fair key only tells the lists apart.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -361,47 +362,25 @@ open_lanes as materialized (
             where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
         )
 ),
-keys (queue, task, fair) as (
-    select l.queue, l.task, first.fair
+steps (queue, task, priority) as (
+    select l.queue, l.task, first.priority
     from open_lanes l
-    cross join lateral (
-        select coalesce(j.fair_key, '') as fair
-        from offpath.job j
-        where j.state = 'ready' and j.task = l.task and j.queue = l.queue
-        order by coalesce(j.fair_key, '')
-        limit 1
-    ) as first
-    union all
-    select k.queue, k.task, next.fair
-    from keys k
-    cross join lateral (
-        select coalesce(j.fair_key, '') as fair
-        from offpath.job j
-        where j.state = 'ready' and j.task = k.task and j.queue = k.queue
-            and coalesce(j.fair_key, '') > k.fair
-        order by coalesce(j.fair_key, '')
-        limit 1
-    ) as next
-),
-steps (fair, queue, task, priority) as (
-    select k.fair, k.queue, k.task, first.priority
-    from keys k
     cross join lateral (
         select j.priority
         from offpath.job j
-        where j.state = 'ready' and j.task = k.task and j.queue = k.queue
-            and coalesce(j.fair_key, '') = k.fair
+        where j.state = 'ready' and j.task = l.task and j.queue = l.queue
+            and coalesce(j.fair_key, '') = ''
         order by j.priority desc
         limit 1
     ) as first
     union all
-    select s.fair, s.queue, s.task, next.priority
+    select s.queue, s.task, next.priority
     from steps s
     cross join lateral (
         select j.priority
         from offpath.job j
         where j.state = 'ready' and j.task = s.task and j.queue = s.queue
-            and coalesce(j.fair_key, '') = s.fair and j.priority < s.priority
+            and coalesce(j.fair_key, '') = '' and j.priority < s.priority
         order by j.priority desc
         limit 1
     ) as next
@@ -412,10 +391,33 @@ select
     offpath.micros(c.enqueued_at)
 from steps s
 cross join lateral (
-    select j.id, j.queue, j.task, s.fair, j.priority, j.run_at, j.enqueued_at
+    select j.id, j.queue, j.task, '' as fair, j.priority, j.run_at, j.enqueued_at
     from offpath.job j
     where j.state = 'ready' and j.task = s.task and j.queue = s.queue
-        and coalesce(j.fair_key, '') = s.fair and j.priority = s.priority
+        and coalesce(j.fair_key, '') = '' and j.priority = s.priority
+        and j.suspected is null
+        and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
+        and (
+            j.unique_key is null
+            or offpath.run_key(
+                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
+                (select clock.now from clock)
+            ) is not null
+        )
+    order by j.enqueued_at, j.id
+    limit :reach::int
+) as c
+union all
+select
+    c.id::text, c.queue, c.task, c.fair, c.priority,
+    offpath.micros(c.run_at),
+    offpath.micros(c.enqueued_at)
+from open_lanes s
+cross join lateral (
+    select j.id, j.queue, j.task, 'keyed' as fair, j.priority, j.run_at, j.enqueued_at
+    from offpath.job j
+    where j.state = 'ready' and j.task = s.task and j.queue = s.queue
+        and j.fair_key <> ''
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
+from offpath.store.breadth import Breadth
 from offpath.store.programs.instants import instant
 from offpath.store.programs.leased import (
     ANNOUNCE,
@@ -28,9 +29,6 @@ from offpath.store.sqlite.suspects import lease_apart, nothing_apart, paused_que
 # A bound: whoever leases holds the write lock, and a million jobs may be due at one moment.
 PROMOTED_AT_ONCE: Final = 1_000
 
-MOST_LANES: Final = 64
-"""Lanes that are looked at together; behind them the next lease goes on."""
-
 Lane = tuple[str, str]
 """A queue and a task."""
 
@@ -38,10 +36,11 @@ Lane = tuple[str, str]
 class Walk:
     """The places where the next lease goes on, of more lanes or fair keys than one sees."""
 
-    __slots__ = ("key", "queue", "task")
+    __slots__ = ("breadth", "key", "queue", "task")
 
     def __init__(self) -> None:
         self.task = self.queue = self.key = ""
+        self.breadth = Breadth()
 
     @property
     def at_start(self) -> bool:
@@ -116,9 +115,11 @@ def _take_in_turn(
     jobs: tuple[LeasedJob, ...] = ()
     rest = request
     while ends > 0 and rest.limit > 0:
-        lanes, _ = _ready(session, now, rest, walk)
+        lanes, left = _ready(session, now, rest, walk)
         ends -= walk.at_start
         more = _take(session, now, rest, lanes, walk)
+        if left:
+            walk.breadth.learn(short=len(more) < rest.limit)
         rest = rest.without(more)
         jobs = more if not jobs else tuple(sorted((*jobs, *more), key=_RANKS[request.order]))
     return jobs, ends > 0
@@ -129,15 +130,16 @@ def _ready(
 ) -> tuple[list[Lane], bool]:
     """The next lanes with ready jobs, and whether there may be more behind them."""
     tasks = [task for task, room in request.tasks.items() if room > 0]
+    most = walk.breadth.lanes
     query = SQL["ready_lanes"](
         tasks=batch(tasks),
         queues=batch(sorted({*request.queues})),
         from_task=walk.task,
         from_queue=walk.queue,
-        most=MOST_LANES,
+        most=most,
     )
     rows = session.run(query)
-    left = not request.queues and len(rows) >= MOST_LANES
+    left = not request.queues and len(rows) >= most
     walk.task, walk.queue = _behind(rows[-1]) if left else ("", "")
     found = [(queue, task) for task, queue in rows if queue is not None]
     return _open(session, now, request, found), left

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from msgspec import Struct
@@ -24,11 +25,11 @@ Lane = tuple[str, str]
 Rank = tuple[Any, ...]
 """A job's place in its order; its last part is its ``seq``."""
 
+_by_rank: Final = attrgetter("rank")
 _KEYS: Final = 64
 """Fair keys of all lanes that a lease looks at, if it is not for more jobs."""
 _FEWEST: Final = 8
 """Fair keys of one lane that are looked at, however many lanes there are."""
-_ALL: Final = -1
 _SHALLOW: Final = 4
 """Candidates of each fair key that are looked at before more are asked for."""
 
@@ -54,15 +55,15 @@ def choose(
     """The jobs to hand out, as their ``seq``, best first; and the fair key from which the next
     lease looks on, as this one does from ``start``.
     """
-    if request.order is not Order.PRIORITY:
-        session.run(SQL["turn_index"]())
+    lines = [(queue, task, "") for queue, task in lanes]
     match request.order:
         case Order.PRIORITY:
-            lines = [(queue, task, "") for queue, task in lanes]
             return _deepening(session, now, request, "lane_best", lines, {}), ""
         case Order.AGE:
-            return _oldest(session, now, request, lanes), ""
+            session.run(SQL["age_index"]())
+            return _deepening(session, now, request, "lane_oldest", lines, {}), ""
         case Order.BALANCED:
+            session.run(SQL["turn_index"]())
             return _balanced(session, now, request, lanes, start)
 
 
@@ -80,12 +81,6 @@ def _candidates(rows: Iterable[Row]) -> list[_Candidate]:
         _Candidate(rank=tuple(rank), queue=queue, task=task, key=key)
         for queue, task, key, *rank in rows
     ]
-
-
-def _oldest(session: Session, now: int, request: LeaseRequest, lanes: Sequence[Lane]) -> list[int]:
-    keys = _keys(session, lanes, "", _ALL)
-    lines = session.run(SQL["turn_priorities"](lines=batch(keys)))
-    return _deepening(session, now, request, "turn_oldest", lines, {})
 
 
 def _balanced(
@@ -139,17 +134,51 @@ def _deepening(  # noqa: PLR0917 - as its callers have them
 ) -> list[int]:
     """Few of each line at first: only where that was not enough is more looked at."""
     text, declined = batch(lines), batch(request.declined)
-    depth = min(max(_SHALLOW, 1 + 2 * request.limit // max(len(lines), 1)), request.limit)
+    simple = not (request.order is Order.BALANCED or request.queue_rooms or _rooms(request))
+    depth = 1 + request.limit // max(len(lines), 1)
+    depth = min(depth if simple else max(_SHALLOW, 2 * depth), request.limit)
     while True:
         query = SQL[statement](lines=text, limit=depth, declined=declined, now=now)
         found = _candidates(session.run(query))
         depths = Counter((each.queue, each.task, each.key) for each in found)
         cut = {line: number for line, number in depths.items() if number >= depth}
+        if simple:
+            taken, short = _in_turn(request, found, cut if depth < request.limit else {})
+            if not short:
+                return taken
+            depth = min(4 * depth, request.limit)
+            continue
         found = list({each.seq: each for each in (*best, *found)}.values())
         choice = _Choice(request, found, running, cut if depth < request.limit else {})
         if not choice.is_short:
             return choice.taken
         depth = request.limit
+
+
+def _in_turn(
+    request: LeaseRequest, candidates: list[_Candidate], cut: Iterable[tuple[str, str, str]]
+) -> tuple[list[int], bool]:
+    """The choice where nothing but the turns of the queues counts: the n-th job of a queue has its
+    turn n steps after those that were served. And whether what was not read may come before it.
+    """
+    served = dict(request.served)
+    turns: list[tuple[int, Rank]] = []
+    last: dict[tuple[str, str, str], tuple[int, Rank]] = {}
+    for each in sorted(candidates, key=_by_rank):
+        turn = served[each.queue] = served.get(each.queue, 0) + 1
+        place = last[each.queue, each.task, each.key] = turn, each.rank
+        turns.append(place)
+    turns.sort()
+    taken = turns[: request.limit]
+    # Behind the last job of a line that was cut there may be one that has the next turn.
+    full = len(taken) == request.limit
+    short = any(not full or (last[line][0] + 1, last[line][1]) < taken[-1] for line in cut)
+    return [rank[-1] for _, rank in taken], short
+
+
+def _rooms(request: LeaseRequest) -> dict[str, int]:
+    """The room of the tasks that have less than the whole lease."""
+    return {name: n for name, n in request.tasks.items() if n < request.limit}
 
 
 def _running(session: Session, keys: set[str]) -> dict[str, int]:
@@ -178,7 +207,7 @@ class _Choice:
         self._running = dict(running)
         self._cut = cut
         self._served = dict(request.served)
-        self._task_rooms = {name: n for name, n in request.tasks.items() if n < request.limit}
+        self._task_rooms = _rooms(request)
         self._queue_rooms = dict(request.queue_rooms)
         self._lines = self._sorted(candidates)
         self._take(request.limit)

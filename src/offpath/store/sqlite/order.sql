@@ -5,6 +5,10 @@ create index if not exists offpath_job_turn
 on offpath_job (queue, task, coalesce(fair_key, ''), priority desc)
 where state = 'ready'
 
+-- name: age_index
+-- Ready jobs by age, which the row's own number at the end of each entry is; as turn_index.
+create index if not exists offpath_job_age on offpath_job (queue, task) where state = 'ready'
+
 -- name: lane_best
 -- The first ready jobs of some lanes by priority, then run time, then id.
 select
@@ -35,8 +39,8 @@ where
     )
 
 -- name: turn_keys
--- Whose ready jobs these lanes have: one probe for each fair key, for at most so many of a lane (-1:
--- all of them), from "start" on.
+-- Whose ready jobs these lanes have: one probe for each fair key, for at most so many of a lane,
+-- from "start" on.
 with recursive line (queue, task, key, nth) as (
     select
         lane.value ->> 0, lane.value ->> 1,
@@ -95,35 +99,6 @@ where
         limit :limit
     )
 
--- name: turn_priorities
--- Which priorities the ready jobs of these lanes and fair keys have: one probe each.
-with recursive line (queue, task, key, priority) as (
-    select
-        wanted.value ->> 0, wanted.value ->> 1, wanted.value ->> 2,
-        (
-            select job.priority from offpath_job as job
-            where
-                job.state = 'ready' and job.queue = wanted.value ->> 0
-                and job.task = wanted.value ->> 1
-                and coalesce(job.fair_key, '') = wanted.value ->> 2
-            order by job.priority desc limit 1
-        )
-    from json_each(:lines) as wanted
-    union all
-    select
-        line.queue, line.task, line.key,
-        (
-            select job.priority from offpath_job as job
-            where
-                job.state = 'ready' and job.queue = line.queue and job.task = line.task
-                and coalesce(job.fair_key, '') = line.key
-                and job.priority < line.priority
-            order by job.priority desc limit 1
-        )
-    from line where line.priority is not null
-)
-select queue, task, key, priority from line where priority is not null
-
 -- name: turn_best
 -- The first ready jobs of some lanes and fair keys by priority, then age.
 select
@@ -153,11 +128,10 @@ where
         limit :limit
     )
 
--- name: turn_oldest
--- The oldest ready jobs of some lanes, fair keys and priorities.
+-- name: lane_oldest
+-- The oldest ready jobs of some lanes.
 select
-    line.value ->> 0, line.value ->> 1,
-    (line.value ->> 3) || ' ' || (line.value ->> 2), job.seq
+    line.value ->> 0, line.value ->> 1, '', job.seq
 from json_each(:lines) as line
 cross join offpath_job as job
 where
@@ -166,8 +140,6 @@ where
         where
             best.state = 'ready' and best.queue = line.value ->> 0
             and best.task = line.value ->> 1
-            and coalesce(best.fair_key, '') = line.value ->> 2
-            and best.priority = line.value ->> 3
             and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (

@@ -192,6 +192,19 @@ async def test_a_bounded_number_of_lanes_and_fair_keys_is_looked_at(
         assert (len(keys), steps < 5_000) == (64, True)
 
 
+async def test_a_lease_by_age_costs_the_same_however_many_fair_keys_there_are(
+    store: SqliteStore, path: Path
+) -> None:
+    await enqueue(store, *(new_job(fair_key=f"k{n}", priority=n) for n in range(3_000)))
+    await join(store)
+    request = LeaseRequest(worker="w1", limit=1, tasks={TASK: 1}, order=Order.AGE)
+    await store.lease(request)  # makes the index
+    with closing(sqlite3.connect(path)) as connection:
+        line: dict[str, Any] = {"lines": json.dumps([["default", TASK, ""]]), "limit": 8}
+        jobs, steps = counted(connection, "lane_oldest", **line, declined="[]", now=micros(START))
+        assert (len(jobs), steps < 2_000) == (8, True)
+
+
 async def test_a_pass_costs_the_same_however_many_jobs_have_a_deadline(
     store: SqliteStore, path: Path
 ) -> None:
