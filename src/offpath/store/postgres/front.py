@@ -92,7 +92,7 @@ class Front:
         self._due_at: float | None = None
         self._heard = self._seen = 0
         self.breadth = Breadth()
-        """The lanes that one look finds. Where there are more, the next look goes on behind them."""
+        """The lanes that one look finds; behind them the next look goes on."""
         self.start = _FIRST
         """The task and queue behind which the next look begins."""
         self.partial = False
