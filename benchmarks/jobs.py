@@ -13,6 +13,7 @@ import offpath
 from benchmarks import raw
 from benchmarks.report import Measurement, percentile
 from benchmarks.sender import send
+from benchmarks.server import server_cpu
 
 JOBS = 20_000
 CONCURRENCY = 100
@@ -25,7 +26,10 @@ _STEADY = {1: 20, 50: 300, 500: 2_000}
 """Probes at each rate a second."""
 _GAP = 0.05
 """Seconds between probes: an idle worker has had its peace, and no notice waits for the last."""
-_IDLE_SECONDS = 5.0
+_SETTLING = 2.0
+_IDLE_SECONDS = 20.0
+_FLEET = 200
+"""Idle workers at once."""
 _BULK = 1_000
 _ROUNDS = 25
 """Backlogs that are worked off in one table."""
@@ -178,21 +182,36 @@ async def latency(backend: str, url: str) -> Measurement:
 
 
 async def idle(backend: str, url: str) -> Measurement:
-    """The cost of a worker with nothing to do."""
+    """The cost of a worker with nothing to do, and of its server."""
+    return await _idle("idle", backend, url, 1)
+
+
+async def idle_fleet(backend: str, url: str) -> Measurement:
+    """The cost of two hundred workers with nothing to do, in one process, and of their server."""
+    return await _idle("idle_fleet", backend, url, _FLEET)
+
+
+async def _idle(case: str, backend: str, url: str, workers: int) -> Measurement:
     async with opened(url) as (app, _):
-        running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
-        await asyncio.sleep(0.5)
+        fleet = [app.worker(concurrency=CONCURRENCY) for _ in range(workers)]
+        running = [asyncio.create_task(worker.run()) for worker in fleet]
+        await asyncio.sleep(_SETTLING)
+        server = server_cpu(url) if backend == "postgres" else None
         cpu = time.process_time()
         await asyncio.sleep(_IDLE_SECONDS)
         used = time.process_time() - cpu
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        beside = None if server is None else (server_cpu(url) or 0.0) - server
+        await asyncio.gather(*(worker.stop() for worker in fleet))
+        await asyncio.gather(*running, return_exceptions=True)
+    note = f"{used / _IDLE_SECONDS:.2%} of a core"
+    if beside is not None:
+        note += f", the server {beside / _IDLE_SECONDS:.2%}"
     return Measurement(
         bench="jobs",
         backend=backend,
-        case="idle",
+        case=case,
         cpu_s_per_min=used / _IDLE_SECONDS * 60,
-        note=f"{used / _IDLE_SECONDS * 60:.2f} s of CPU a minute",
+        note=note,
     )
 
 
@@ -272,7 +291,7 @@ CASES: dict[str, Case] = {
             process_beside_lanes,
             process_unvacuumed,
         ),
-        *(latency, pickup_1, pickup_50, pickup_500, idle),
+        *(latency, pickup_1, pickup_50, pickup_500, idle, idle_fleet),
     )
 }
 

@@ -22,7 +22,8 @@ from offpath.runtime.loop_status import LoopState, LoopStatus
 Report = Callable[[BaseException, str], None]
 """Told of every error that the engine survives: the error, and the phase it came from."""
 
-Iteration = Callable[[], Awaitable[Turn | bool | float | None]]
+Answer = Turn | bool | float | None
+Iteration = Callable[[], Awaitable[Answer]]
 """One turn of a loop. What it returns says when to go on: True at once, a number after so many
 seconds, None after the interval. A :class:`Turn` also says how it went; the others mean clean."""
 

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
+from offpath.model.glance import Concern
 from offpath.model.job import Count, Enqueued, JobFilter, JobRecord, JobState, LeasedJob, Page
 from offpath.model.lease import (
     Leased,
@@ -340,6 +341,13 @@ class Store(
         ten times as many losses are allowed. With ``max_deliveries`` 1 the first loss is the last.
         Workers that are late and hold nothing more are gone from then on. At most ``limit`` jobs a
         call.
+        """
+        ...
+
+    async def glance(self) -> frozenset[Concern]:
+        """The passes that may find something now, by one cheap look.
+
+        A pass that is not named would find nothing. A store that cannot tell names all.
         """
         ...
 

@@ -205,6 +205,7 @@ class ObservedStore:
     redrive = _timed(Store.redrive).answer(jobs.changed)
     delete = _timed(Store.delete).answer(jobs.deleted)
     rescue = _timed(Store.rescue).answer(jobs.rescued)
+    glance = _timed(Store.glance).quiet
     notice_deaths = _timed(Store.notice_deaths).quiet
     prune = _timed(Store.prune).answer(jobs.pruned)
     get = _timed(Store.get).quiet

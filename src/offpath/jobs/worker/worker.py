@@ -20,6 +20,7 @@ from offpath.jobs.worker.claimer import BATCH
 from offpath.jobs.worker.clock_jumps import Jumps
 from offpath.jobs.worker.engine import Engine
 from offpath.jobs.worker.fullness import FallingBehind
+from offpath.jobs.worker.glances import Glances
 from offpath.jobs.worker.guard import LoopGuard
 from offpath.jobs.worker.inline_start import Beginning
 from offpath.jobs.worker.loops import KEEPER, Loops
@@ -38,6 +39,7 @@ from offpath.jobs.worker.upkeep import (
     turn_of,
 )
 from offpath.jobs.worker.waiting_work import WaitingCounts
+from offpath.model.glance import Concern
 from offpath.model.health import WorkerReport
 from offpath.runtime.log import logger
 from offpath.runtime.loop import Tasks
@@ -337,17 +339,21 @@ class Worker:
         """The loops of a worker that stays; the others are what running jobs need."""
         settings, engine, loops = self._settings, self._engine, self._loops
         upkeep = self._parts.upkeep
-        check = step_of(upkeep.group_check, CHECK_BATCH)
+        glances = Glances(engine.store, engine.clock)
+        check = glances.spared(Concern.WAITS, step_of(upkeep.group_check, CHECK_BATCH))
+        admit = glances.spared(Concern.LIMITS, engine.admission.step)
         # The living could not renew their leases either, or not yet: nobody may be rescued.
         rescue = step_of(
             upkeep.rescue, RESCUE_BATCH, lambda: self._guard.frozen or self._jumps.recent()
         )
         engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
-        engine.admission.wake = loops.own("admission", engine.admission.step, ADMIT_EVERY).wake
-        engine.failed = loops.own(GROUP_CHECK, check, CHECK_EVERY).wake
+        admission = loops.own("admission", admit, ADMIT_EVERY)
+        engine.admission.wake = glances.waking(Concern.LIMITS, admission.wake)
+        group_check = loops.own(GROUP_CHECK, check, CHECK_EVERY)
+        engine.failed = glances.waking(Concern.WAITS, group_check.wake)
         # Jobs of a dead worker wait little longer than its lease, even where that is short.
         rescue_every = min(RESCUE_EVERY, settings.lease_seconds / 10)
-        loops.own("rescue", rescue, rescue_every)
+        loops.own("rescue", glances.before(rescue), rescue_every)
         loops.own("prune", step_of(upkeep.prune, PRUNE_BATCH), settings.prune_every)
         loops.own("count", partial(self._waiting.count, engine.telemetry), COUNT_EVERY)
         if settings.on_backlog is not None:
@@ -431,7 +437,7 @@ class Worker:
             case Hint.CANCEL:
                 self._engine.heartbeat.hinted = True
                 self._loops.wake("signals")
-                self._loops.wake(GROUP_CHECK)
+                self._engine.failed()
             case _:
                 pass
         self._loops.hinted(hint)

@@ -9,6 +9,7 @@ from typing import Any
 from offpath.errors import CapabilityMissing
 from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
+from offpath.model.glance import EVERYTHING, Concern
 from offpath.model.job import (
     TERMINAL,
     Count,
@@ -198,6 +199,10 @@ class MemoryStore(
         states = {each.state for each in rescued}
         self._tell(waiting=JobState.QUEUED in states, ended=bool(states & TERMINAL))
         return rescued
+
+    async def glance(self) -> frozenset[Concern]:
+        """Every pass: a look would cost as much as they do."""
+        return EVERYTHING
 
     async def notice_deaths(self) -> list[str]:
         """A worker in this process cannot die alone."""

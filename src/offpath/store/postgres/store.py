@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from offpath.model.effects import Effects
+from offpath.model.glance import Concern
 from offpath.model.job import (
     Enqueued,
     JobRecord,
@@ -365,6 +366,12 @@ class PostgresStore(
             ),
             WRITES,
         )
+
+    async def glance(self) -> frozenset[Concern]:
+        """The passes that may find something now."""
+        look = self._sql["glance"](now=moment(self._now()))
+        ((*found,),) = await self._database.write(lambda: one(look))
+        return frozenset(concern for concern, may in zip(Concern, found, strict=True) if may)
 
     async def notice_deaths(self) -> list[str]:
         """Expire workers whose lock was missing twice."""

@@ -30,6 +30,83 @@ where exists (select from offpath.signal s where s.missed and s.expires_at > clo
     )
     or exists (select from offpath.unseen)
 
+-- name: glance
+-- Which passes may find something: over workers, over waits, over limits. Each is one look into what is
+-- small while all is well; what the passes do is asked by themselves.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+locks as materialized (
+    select (l.classid::bigint << 32) | l.objid::bigint as key
+    from pg_locks l
+    where l.locktype = 'advisory'
+        and l.objsubid = 1
+        and l.granted
+        and l.database = (select d.oid from pg_database d where d.datname = current_database())
+),
+holders (worker) as (
+    (
+        select j.worker
+        from offpath.job j
+        where j.state = 'running'
+        order by j.worker
+        limit 1
+    )
+    union all
+    select next.worker
+    from holders h
+    cross join lateral (
+        select j.worker
+        from offpath.job j
+        where j.state = 'running' and j.worker > h.worker
+        order by j.worker
+        limit 1
+    ) as next
+)
+select
+    exists (
+        select from offpath.worker w
+        where w.gone_at is null and w.expires_at <= clock.now
+    )
+    or exists (
+        select from offpath.worker w
+        where w.presence is not null
+            and w.expires_at > clock.now
+            and (
+                w.missing_since is not null
+                or w.presence not in (select l.key from locks l)
+            )
+    )
+    or exists (
+        select from holders h
+        where not exists (
+            select from offpath.worker w where w.id = h.worker and w.expires_at > clock.now
+        )
+    ),
+    exists (select from offpath.signal s where s.missed and s.expires_at > clock.now)
+        or exists (
+            select from offpath.job j where j.state = 'blocked' and j.blocked_until <= clock.now
+        )
+        or exists (
+            select from offpath.job j
+            where j.state in ('scheduled', 'ready') and j.deadline <= clock.now
+        )
+        or exists (select from offpath.job j where j.watched = 1 and j.finished_at is not null)
+        or exists (select from offpath.signal s where s.expires_at <= clock.now)
+        or exists (
+            select from offpath.job_gate g
+            where g.behind and g.state in ('fired', 'unsatisfiable', 'timed_out')
+        )
+        or exists (select from offpath.unseen)
+        or exists (select from offpath.job_group g where g.to_close)
+        or exists (
+            select from offpath.job j
+            where j.has_undo and j.finished_at is not null and j.state in ('dead', 'cancelled')
+        ),
+    exists (select from offpath.limit_nudge)
+    or exists (select from offpath.limit_key k where k.waiting)
+from clock
+
 -- name: due_blocked
 -- Blocked jobs whose waiting is over, and that nobody else is about to change, with their gates.
 select j.id::text, j.gate::text, g.state

@@ -85,8 +85,8 @@ def listed(d: Dialect, names: Sequence[str] = ()) -> Steps[list[ScheduleRecord]]
 
 def due(d: Dialect, *, limit: int) -> Steps[tuple[list[ScheduleRecord], float | None]]:
     """The schedules that are due, the longest due first, and seconds until the next one."""
-    rows = yield from ask(d.sql["due_schedules"](now=d.now, limit=max(limit, 0)))
-    [[wait]] = yield from ask(d.sql["next_schedule"](now=d.now), last=True)
+    found = d.sql["due_schedules"](now=d.now, limit=max(limit, 0))
+    rows, [[wait]] = yield Send((found, d.sql["next_schedule"](now=d.now)), last=True)
     readable = [each for each in _RECORDS.all(rows) if each.unreadable is None]
     return readable, None if wait is None else wait / 1_000_000
 

@@ -16,6 +16,7 @@ from offpath.model.declaration import Declaration
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.finding import FindingRecord
+from offpath.model.glance import EVERYTHING, Concern
 from offpath.model.group import GroupRecord
 from offpath.model.job import (
     Count,
@@ -222,6 +223,10 @@ class RedisStore(PartialStore):
         )
         done = jobs.group_done
         return [replace(each, group_done=done(unit, each.job.id)) for each in rescued]
+
+    async def glance(self) -> frozenset[Concern]:
+        """Every pass: a look would cost as much as they do."""
+        return EVERYTHING
 
     async def notice_deaths(self) -> list[str]:
         """Nothing is seen of a death before the lease ends."""

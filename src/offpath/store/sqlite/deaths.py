@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from offpath.model.glance import Concern
 from offpath.model.lease import SILENCE, Rescued, WorkerInfo
 from offpath.runtime.process import stopped
 from offpath.store.programs.dialect import Dialect, Steps, ask
+from offpath.store.sqlite.limits import Admitting
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.presence import Presence
 from offpath.store.sqlite.session import SQL, Session
@@ -38,6 +40,18 @@ def nothing_to_rescue(d: Dialect, presence: Presence) -> Steps[list[Rescued] | N
 def _stopped(info: str) -> bool:
     worker = _decode_info(info)
     return worker.host == socket.gethostname() and stopped(worker.pid)
+
+
+def glance(
+    session: Session, now: int, admitting: Admitting
+) -> tuple[frozenset[Concern], list[str]]:
+    """The passes that may find something, as far as the file says; and the workers whose locks say
+    more of their deaths.
+    """
+    [[gone, over]] = session.run(SQL["glance"](now=now))
+    limits = admitting.nothing(session, now) is None
+    found = zip(Concern, (gone, over, limits), strict=True)
+    return frozenset(concern for concern, may in found if may), present(session, now)
 
 
 def present(session: Session, now: int) -> list[str]:

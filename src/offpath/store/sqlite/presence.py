@@ -122,12 +122,16 @@ class Presence:
         with contextlib.suppress(OSError):
             os.close(descriptor)
 
+    def of_others(self, workers: Iterable[str]) -> list[str]:
+        """The workers whose locks are not held through this store."""
+        return [worker for worker in workers if worker not in self._locks]
+
     def missing(self, workers: Iterable[str]) -> set[str]:
         """The workers whose lock is free though their file is there: no process holds it any more.
 
         Where the file is gone nothing is known, and the lease decides.
         """
-        suspects = [worker for worker in workers if worker not in self._locks]
+        suspects = self.of_others(workers)
         if not suspects or not AVAILABLE:
             return set()
         try:
@@ -233,6 +237,10 @@ class Suspicion:
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
+
+    def clear(self) -> None:
+        """Nobody is missing."""
+        self._since = {}
 
     def confirmed(self, missing: Iterable[str], now: float) -> list[str]:
         """The workers that were already missing at least a second before ``now`` (monotonic)."""

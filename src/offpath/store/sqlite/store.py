@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from offpath.model.effects import Effects
+from offpath.model.glance import Concern
 from offpath.model.job import (
     Enqueued,
     JobRecord,
@@ -262,6 +263,19 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
     expire_blocked = transition(waits.expire, peek=nothing_is_up)
 
+    async def glance(self) -> frozenset[Concern]:
+        """The passes that may find something now."""
+        found, present = await self._read(
+            lambda session: deaths.glance(session, self._now(), self._admitting)
+        )
+        others = self._presence.of_others(present)
+        if Concern.DEATHS not in found:
+            missing = await self._block(lambda: self._presence.missing(others)) if others else ()
+            if missing:
+                return found | {Concern.DEATHS}
+            self._suspicion.clear()
+        return found
+
     async def notice_deaths(self) -> list[str]:
         """End the lease of workers whose lock was twice seen to be free."""
         if not AVAILABLE:
@@ -334,6 +348,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         if self._writer is not None:
             self._writer.listen(self._listeners > 0)
             if not self._listeners:
+                self._writer.told = False
                 self._log_events.stop()
 
     def _log_written(self) -> bool:
@@ -353,7 +368,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
     def _heard(self) -> None:
         if self._listeners and self._writer is not None:
             # the log is there already: it is made by the first look into the file
-            self._log_events.start()
+            self._writer.told = self._log_events.start()
         self._foreign.seen()
 
     def _before(self, name: str) -> None:

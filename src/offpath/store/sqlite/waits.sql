@@ -152,3 +152,39 @@ where
     )
     or exists (select 1 from offpath_signal as signal where signal.expires_at <= :now)
     or exists (select 1 from offpath_signal_left)
+
+-- name: glance
+-- If workers may be gone, and if there may be waits to give up or to repair: one look into what is small
+-- while all is well; what the passes do is asked by themselves.
+select
+    exists (
+        select 1 from offpath_worker as late where late.expires_at <= :now and late.gone_at is null
+    )
+    or exists (
+        select 1 from offpath_job as job
+        where
+            job.state = 'running'
+            and job.worker not in (
+                select alive.id from offpath_worker as alive where alive.expires_at > :now
+            )
+    ),
+    exists (select 1 from offpath_job as job where job.state = 'blocked' and job.blocked_until <= :now)
+    or exists (
+        select 1 from offpath_job as job
+        where
+            job.finished_at is null and job.deadline <= :now
+            and (+job.state = 'scheduled' or +job.state = 'ready')
+    )
+    or exists (
+        select 1 from offpath_job as job where job.watched = 1 and job.finished_at is not null
+    )
+    or exists (select 1 from offpath_signal as signal where signal.expires_at <= :now)
+    or exists (select 1 from offpath_signal_left)
+    or exists (select 1 from offpath_group as closing where closing.to_close = 1)
+    or exists (
+        select 1 from offpath_job as job
+        where
+            job.has_undo = 1
+            and job.finished_at is not null
+            and (job.state = 'dead' or job.state = 'cancelled')
+    )

@@ -34,6 +34,8 @@ DRAIN: Final = 1_000
 
 POLL: Final = 0.02
 """Seconds between looks for commits of others, while somebody listens."""
+POLL_BEHIND_WORD: Final = 0.25
+"""The same where the system tells of writes to the log: a look should one of them get lost."""
 
 _SOON: Final = 0.001
 _EXPECTED: Final = 0.02
@@ -130,6 +132,8 @@ class Writer:
         self._checkpoints = Checkpoints(log_of(file.path))
         self._thread = threading.Thread(target=self._run, name="offpath-sqlite", daemon=True)
         self.polling = False
+        self.told = False
+        """True if the system tells of writes to the log."""
         """True if the store looks for commits of other connections; change it through
         :meth:`listen`.
         """
@@ -248,7 +252,9 @@ class Writer:
 
     def _patience(self) -> float:
         """Seconds until the next look for commits of others."""
-        return _SOON if time.monotonic() < self._expected_until else POLL
+        if time.monotonic() < self._expected_until:
+            return _SOON
+        return POLL_BEHIND_WORD if self.told else POLL
 
     def _serve(self, requests: list[Request]) -> None:
         try:
