@@ -103,15 +103,13 @@ async def test_what_is_over_is_named(quiet: Store, clock: ManualClock) -> None:
 
 
 @pytest.mark.needs("limits")
-async def test_room_under_a_limit_is_named(quiet: Store) -> None:
-    for _ in range(2):
-        await add_limited(quiet)
-    await quiet.admit(limit=10)
-    [job] = await take(quiet, limit=10)
-    await succeed(quiet, job)
-    assert LIMITS in await quiet.glance()
-
-
-async def add_limited(store: Store) -> None:
-    """Enqueue a job of a key with room for one."""
-    await enqueue(store, limited(max_running=1))
+async def test_room_under_a_limit_is_named(quiet: Store, clock: ManualClock) -> None:
+    await enqueue(quiet, *(limited(max_running=1) for _ in range(5)))
+    for _ in range(3):
+        named = await quiet.glance()
+        assert await found(quiet) <= named
+        [job] = await take(quiet, limit=10)
+        await quiet.close_limit("api", seconds=5)
+        assert LIMITS in await quiet.glance()  # time alone lets something in
+        await succeed(quiet, job)
+        clock.advance(6)

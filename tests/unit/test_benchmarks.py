@@ -33,6 +33,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in sizes.items():
         monkeypatch.setattr(jobs, name, size)
     monkeypatch.setattr(jobs, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "_SETTLING", 0.0)
+    monkeypatch.setattr(jobs, "_FLEET", 2)
     monkeypatch.setattr(jobs, "_GAP", 0.0)
     monkeypatch.setattr(jobs, "_STEADY", dict.fromkeys((1, 50, 500), 1))
     monkeypatch.setattr(raw, "_SINGLES", 5)
