@@ -67,7 +67,7 @@ from offpath.store.postgres.settle import (
     settle_steps,
     succeed_steps,
 )
-from offpath.store.postgres.steps import to_json
+from offpath.store.postgres.steps import moment, to_json
 from offpath.store.postgres.workflows import WorkflowTables
 from offpath.store.programs import jobs, reads, rescue, workers
 from offpath.store.programs.dialect import (
