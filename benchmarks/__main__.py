@@ -10,7 +10,17 @@ from types import ModuleType
 import click
 import msgspec
 
-from benchmarks import economy, events, health, jobs, leases, workflows
+from benchmarks import (
+    economy,
+    events,
+    features,
+    health,
+    jobs,
+    leases,
+    memory,
+    scale,
+    workflows,
+)
 from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
 from benchmarks.stores import fresh_store
 
@@ -31,6 +41,9 @@ def _measured(name: str) -> Callable[[Callable[..., None]], click.Command]:
         "workflows": workflows,
         "economy": economy,
         "leases": leases,
+        "features": features,
+        "memory": memory,
+        "scale": scale,
     }
     cases = benches[name].CASES
     backends = click.Choice(["sqlite", "postgres", "memory", "redis"])
@@ -79,6 +92,24 @@ def workflows_command(backend: str, url: str | None, as_json: bool, cases: tuple
 def leases_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """Leases beside rows that they may not take."""
     _measure("leases", leases, backend, url, as_json, cases)
+
+
+@_measured("features")
+def features_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """The CPU and the bytes that each feature adds to a plain job."""
+    _measure("features", features, backend, url, as_json, cases)
+
+
+@_measured("memory")
+def memory_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """The memory of a long-lived worker, of running jobs and of waiting handles."""
+    _measure("memory", memory, backend, url, as_json, cases)
+
+
+@_measured("scale")
+def scale_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
+    """One backlog for one, two, four and eight worker processes."""
+    _measure("scale", scale, backend, url, as_json, cases)
 
 
 @_measured("economy")

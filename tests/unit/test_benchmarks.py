@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import economy, health, jobs, leases, raw
+from benchmarks import economy, features, health, jobs, leases, memory, raw, scale
 from benchmarks.__main__ import main
 from benchmarks.report import Measurement, percentile
 
@@ -142,3 +142,32 @@ def test_leases_are_measured_beside_rows_that_they_may_not_take(
     lines = [json.loads(line) for line in answer.output.splitlines()]
     assert [line["case"] for line in lines] == list(leases.CASES)
     assert all(line["ratio"] > 0 for line in lines)
+
+
+def _told(*command: str) -> list[dict[str, Any]]:
+    answer = CliRunner().invoke(main, [*command, "--backend", "sqlite", "--json"])
+    assert answer.exit_code == 0, answer.output
+    return [json.loads(line) for line in answer.output.splitlines()]
+
+
+def test_each_feature_is_measured_beside_plain_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "JOBS", 30)
+    monkeypatch.setattr(features, "_ROUNDS", 1)
+    lines = _told("features")
+    assert [line["case"] for line in lines] == list(features.CASES)
+    assert all(line["cpu_us_per_job"] > 0 and "bytes" in line["note"] for line in lines)
+
+
+def test_memory_is_told_in_mebibytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in {"FLAT": 40, "_ROUND": 20, "_BULK": 10, "RUNNING": 5, "HANDLES": 20}.items():
+        monkeypatch.setattr(memory, name, size)
+    lines = _told("memory")
+    assert [line["case"] for line in lines] == list(memory.CASES)
+    assert all("MiB" in line["note"] for line in lines)
+
+
+def test_worker_processes_share_one_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale, "JOBS", 40)
+    monkeypatch.setattr(scale, "_BULK", 20)
+    (line,) = _told("scale", "--case", "processes_2")
+    assert line["per_s"] > 0

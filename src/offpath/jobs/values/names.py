@@ -98,7 +98,9 @@ def name_after(run: NamingAttempt | None) -> None:
 
     None: after no job, also where this task was begun by a handler.
     """
-    _names.set(None if run is None else Names(run))
+    # Most handlers start with a context of their own, where nothing is set, and name nothing.
+    if run is not None or _names.get() is not None:
+        _names.set(None if run is None else Names(run))
 
 
 @contextmanager
