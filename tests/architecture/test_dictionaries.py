@@ -58,6 +58,7 @@ UNLIKE = {
     "holders": "SQLite tells the end of a key's period, Postgres' clock whether it is over",
     "replace_holders": "SQLite knows the run time before it writes",
     "promote": "a hot statement: SQLite walks lanes that it has just read",
+    "glance": "SQLite sees the locks of workers and the limits beside the statement",
     "take_chosen": "a hot statement: SQLite has decided under its lock what is to be taken",
     "held": "a hot statement: its rows are those of each database's lease",
     "running_by_fair_key": "SQLite has an index by fair key, so it asks for those at hand",

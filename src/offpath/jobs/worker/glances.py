@@ -35,7 +35,7 @@ class Glances:
         self._wakes: dict[Concern, Callable[[], None]] = {}
 
     def waking(self, concern: Concern, wake: Callable[[], None]) -> Callable[[], None]:
-        """``wake``, such that the turn it brings about is not spared."""
+        """``wake``, and the turn that it brings about is not spared."""
 
         def woken() -> None:
             self._woken.add(concern)
