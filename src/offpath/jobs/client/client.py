@@ -15,7 +15,7 @@ from offpath.jobs.values.handle import Handle
 from offpath.jobs.values.job import Job
 from offpath.jobs.values.names import in_order
 from offpath.jobs.values.reruns import set_apart
-from offpath.jobs.values.standby import standing_by
+from offpath.jobs.values.standby import in_handler, standing_by
 from offpath.model.checks import seconds
 from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
@@ -106,6 +106,8 @@ class Client:
         """The record of a job once it has ended."""
         limit = None if timeout is None else seconds(timeout, "timeout")
         session = await self._opened()
+        if not in_handler():  # very many may wait so, at the least memory
+            return await session.waiters.wait(job_id, limit)
         async with standing_by(job_id, session.store.get):
             return await session.waiters.wait(job_id, limit)
 

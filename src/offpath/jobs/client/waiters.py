@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from offpath.errors import AppClosed, JobNotFound, OffpathError, WaitTimeout
 from offpath.jobs.client.standing import of_group, of_job, untaken
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from offpath.model.group import GroupRecord
     from offpath.model.job import JobRecord
@@ -189,13 +189,13 @@ class Waiters:
         """True if nothing runs here: no task, no polling."""
         return self._task is None
 
-    async def wait(self, job_id: str, timeout: float | None) -> JobRecord:  # noqa: ASYNC109
+    def wait(self, job_id: str, timeout: float | None) -> Coroutine[Any, Any, JobRecord]:
         """The record of a job once it has ended.
 
         Raises ``WaitTimeout`` after ``timeout`` seconds, ``JobNotFound`` when there is no such
         job (any more), ``AppClosed`` when the app is closed meanwhile.
         """
-        return await self._wait(self._jobs, job_id, timeout)
+        return self._wait(self._jobs, job_id, timeout)
 
     async def wait_group(self, group_id: str, timeout: float | None) -> GroupRecord:  # noqa: ASYNC109
         """The record of a group once all its jobs have ended; raises as :meth:`wait`."""
@@ -237,7 +237,8 @@ class Waiters:
         future = line.enter(wanted)
         try:
             self._serve()
-            answer = await self._first(future, timeout)
+            # A wait without a limit is one frame: there may be very many of them.
+            answer = await (future if timeout is None else self._first(future, timeout))
         finally:
             line.leave(wanted, future)
             if not len(self):
@@ -264,11 +265,9 @@ class Waiters:
     async def _first(
         self,
         future: asyncio.Future[R | OffpathError],
-        timeout: float | None,  # noqa: ASYNC109
+        timeout: float,  # noqa: ASYNC109
     ) -> R | OffpathError | None:
         """The answer, or None when the clock's timeout comes first."""
-        if timeout is None:
-            return await future
         sleeper = asyncio.ensure_future(self._clock.sleep(timeout))
         try:
             await asyncio.wait((future, sleeper), return_when=asyncio.FIRST_COMPLETED)

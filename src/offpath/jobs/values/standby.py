@@ -53,6 +53,11 @@ def stand_by(run: Standby | None) -> None:
     _running.set(run)
 
 
+def in_handler() -> bool:
+    """True if a handler runs here, whose slot a wait would give back."""
+    return _running.get() is not None
+
+
 @asynccontextmanager
 async def standing_by(job_id: str, read: Read) -> AsyncIterator[None]:
     """Give back the slot of the handler that runs here, if one does, for the time of the block.
