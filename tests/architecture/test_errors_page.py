@@ -7,7 +7,7 @@ import pkgutil
 import re
 
 import offpath
-from offpath.cli.program import failure
+from offpath.cli.errors import failure
 from offpath.errors import IdConflict, OffpathError
 from tests.architecture.page import ROOT
 

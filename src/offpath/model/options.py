@@ -24,7 +24,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.headers import encoded_headers
 from offpath.model.job import LIVE, JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
-from offpath.model.limit_options import LimitChoice, checked_limit
+from offpath.model.limit_options import Limit, LimitChoice, checked_limit
 from offpath.model.limit_options import fair_key as checked_fair_key
 from offpath.model.ref import MARK, ref_id
 from offpath.model.retry import (
@@ -98,7 +98,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """The fate of the other jobs of its group when one of them died or was cancelled:
     ``settle_all`` (they run to their ends, the default) or ``fail_fast`` (they are cancelled). Only
     the group's first job has a say."""
-    limit: LimitChoice = None
+    limit: Limit | Sequence[Limit] | Literal[False] | None = None
     """The number of a key's jobs that run at once in the fleet, and that start in a time; of
     several all must have room. False lifts what a lower level set.
     """
