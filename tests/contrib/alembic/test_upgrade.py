@@ -12,8 +12,9 @@ from sqlalchemy import create_engine, text
 
 import offpath
 from offpath.contrib.alembic import upgrade
-from offpath.contrib.schema_steps import known_steps, pieces
+from offpath.contrib.schema_steps import known_steps
 from offpath.errors import InvalidArgument
+from offpath.store.schema import pieces
 from tests.contrib.alembic.project import add_revision, make_async_project, make_project
 from tests.contrib.urls import async_urls, blocking_url, run_sql
 
