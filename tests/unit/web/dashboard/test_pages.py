@@ -246,6 +246,15 @@ async def test_a_queue_shows_what_is_handed_out_next(site: Site) -> None:
     assert all(f'id="job-{one["id"]}"' in page for one in told["next_due"])
 
 
+async def test_the_numbers_of_charts_are_reached_by_keyboard(site: Site) -> None:
+    told = (await site.get("/api/v1/stats?range=15m&queue=mail")).document
+    page = (await site.get("/stats?range=15m&queue=mail")).text
+    assert page.count("<tr>") == len(told["points"]) + 1 == 91
+    # a table that is wider than a phone scrolls, and what scrolls can be focused
+    assert '<div class="scroll" tabindex="0" role="group" aria-label=' in page
+    assert (await site.get("/stats?range=1y")).code == 400
+
+
 async def test_a_job_says_why_it_waits(app: offpath.App, site: Site) -> None:
     async def why(**where: Any) -> list[str]:
         found = await app.jobs.find(limit=1, **where)
