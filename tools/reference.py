@@ -29,6 +29,7 @@ MODULES = {
     "offpath.settlements": "Settlement runs.",
     "offpath.sweeps": "Sweeps over due rows.",
     "offpath.testing": "Clocks, fakes and assertions for your tests.",
+    "offpath.testing.conformance": "Tests of the store's contract, for backends of your own.",
     "offpath.workers": "Workers, their hooks, and what health is judged by.",
 }
 """The public modules, each with its line in the list of pages."""
