@@ -351,6 +351,11 @@ async def test_a_job_can_begin_where_it_is_enqueued(store: SqliteStore) -> None:
 
 HOT = (
     "make_limits",
+    "make_lines",
+    "make_parts",
+    "part_rooms",
+    "lines_of",
+    "recount_shared",
     "admission_idle",
     "held_keys",
     "held_rooms",
@@ -369,9 +374,9 @@ HOT = (
     "queues",
     "lane_best",
     "turn_keys",
-    "turn_priorities",
+    "turn_first",
     "turn_best",
-    "turn_oldest",
+    "lane_oldest",
     "running_by_fair_key",
     "share_of_nobody",
     "take_chosen",
