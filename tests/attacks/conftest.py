@@ -1,8 +1,9 @@
 """The attacks use the stores of the conformance suite: one per backend, open and empty."""
 
+import pytest
+
 from tests.conformance.conftest import (
     backend,
-    backend_name,
     bench,
     caller,
     clock,
@@ -31,3 +32,9 @@ __all__ = [
     "store",
     "swept_postgres",
 ]
+
+
+@pytest.fixture(params=("memory", "sqlite", "postgres"))
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """The backend that the test runs on: those whose rows somebody else may write, and memory."""
+    return str(request.param)

@@ -187,7 +187,7 @@ async def test_rows_that_were_there_before_the_rules_are_parked_by_the_migration
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute("create schema offpath")
         for step in steps[: rules.number - 1]:
-            owner.execute(step.sql.encode())
+            owner.execute(step.within.encode())
         ids = [_door(owner, n) for n in range(6)]
         for job, assignment in zip(
             ids,
@@ -206,7 +206,7 @@ async def test_rows_that_were_there_before_the_rules_are_parked_by_the_migration
             " values ('m', 'in', 'shop', 'k', '20000-01-01', now(), '{}')"
         )
         for step in steps[rules.number - 1 :]:
-            owner.execute(step.sql.encode())
+            owner.execute(step.within.encode())
     app = offpath.App(postgres_url, auto_start=False)
 
     @app.task

@@ -18,6 +18,7 @@ from tests.conformance.backends import Backend
 from tests.conformance.log_builders import event
 
 TIME = "253402300800000000", "-62135596800000001", str(2**63 - 1), str(-(2**63))
+SECONDS = "253402300800", "-62135596801", str(2**63 - 1), str(-(2**63))
 COUNT = str(2**62), str(2**63 - 1)
 POSITION = str(2**62), str(2**63 - 1)
 FLAG = "-1", "3", str(2**63 - 1)
@@ -180,6 +181,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "resumed": FLAG,
         "reasons": OBJECT,
     },
+    "offpath_stat": {"at": SECONDS, "step": ("0", "11", "-10", *COUNT), "body": OBJECT},
     "offpath_finding": {
         "since": TIME,
         "seen_at": TIME,
@@ -280,6 +282,7 @@ _PLAIN: dict[str, dict[str, str]] = {
         "state": "'enabled'",
     },
     "offpath_step": {"kind": "'step'"},
+    "offpath_stat": {"step": "10"},
     "offpath_limit_part": {"cost": "1"},
 }
 """Columns that a row must have beside zeros, names and empty objects."""

@@ -193,9 +193,10 @@ class Migrator:
         It holds the turn by its session. Nobody waits for that in a transaction, for the server
         lets an index wait until all transactions have ended that began before it.
         """
+        # first the path: names of the session's own could stand before the server's
+        await self._ask(connection, self._sql["online_terms"]())
         await self._taken(connection, "migration_hold")
         try:
-            await self._ask(connection, self._sql["online_terms"]())
             if step not in pending(known(), await self._applied(connection)):
                 raise _Taken  # another process has just run it: look again
             await self._ask(connection, self._sql["as_owner_online"]())
