@@ -260,7 +260,7 @@ def _limits(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     return (
         SQL["limit_turns"](now=None, most=200),
         SQL["limit_outlook"](now=None, keys=None),
-        SQL["waiting_limits"](keys=keys),
+        SQL["waiting_limits"](keys=keys, now=None, most=100),
         SQL["make_limits"](keys=keys),
         SQL["lock_limits"](keys=keys),
         SQL["hold_untaken"](keys=keys, now=None),

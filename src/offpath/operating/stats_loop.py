@@ -36,6 +36,8 @@ TERM: Final = 60.0
 """Seconds for which one worker leads."""
 MOST_WAITING: Final = 10_000
 """Jobs of each kind that are counted in a queue."""
+_READ_AT_MOST, _LEAST_WAITING = 50_000, 100
+"""Jobs of each kind that one look counts in all queues together, and in each of very many."""
 _FOLDS: Final = ((SECONDS, MINUTE), (MINUTE, HOUR))
 _MOST_FOLDS: Final = 60
 """Spans that one turn merges at most: what was left for hours is caught up in several turns."""
@@ -54,6 +56,7 @@ class StatsLoop:
         self._taken = TakenStats(app.metrics)
         self._told_at = _EPOCH
         self._minute: datetime | None = None
+        self._queues = 0
         self._lead: Lead | None = None
 
     def spec(self) -> LoopSpec:
@@ -89,7 +92,7 @@ class StatsLoop:
         """The jobs that wait now, and the workers that are there."""
         store = self._app.store()
         queues, backlog, workers = await asyncio.gather(
-            store.queues(most=MOST_WAITING), store.backlog(limit=1), store.workers()
+            store.queues(most=self._most_waiting()), store.backlog(limit=1), store.workers()
         )
         levels = {
             one.name: QueueLevel(
@@ -102,8 +105,14 @@ class StatsLoop:
             )
             for one in queues
         }
+        self._queues = len(queues)
         live = sum(member(one).presence is WorkerPresence.LIVE for one in workers)
         return StatSpan(levels=levels, workers=(1, live))
+
+    def _most_waiting(self) -> int:
+        """The jobs to count of each queue. A bound: with many queues a look would read for long."""
+        share = _READ_AT_MOST // max(self._queues, 1)
+        return max(_LEAST_WAITING, min(MOST_WAITING, share))
 
     async def _fold(self, now: datetime) -> None:
         """Merge the rows of all sources, and once a minute what is older than it is kept."""

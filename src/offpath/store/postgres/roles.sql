@@ -103,7 +103,8 @@ declare
     home constant text := trim('"' from 'offpath');
     kept constant text := array_to_string(
         array[
-            'ledger_%', 'worker', 'claim', 'migration', 'door_task', 'task_default', 'declaration'
+            'ledger_%', 'worker', 'claim', 'migration', 'door_task', 'task_default', 'declaration',
+            'stat'
         ], ' '
     );
     worker constant text := quote_ident(home || '_worker');
