@@ -344,6 +344,25 @@ async def test_the_same_key_twice_in_one_commit_with_replace(store: Store) -> No
     assert not await exists(store, second.id)
 
 
+@pytest.mark.parametrize("same", [True, False])
+async def test_who_attaches_meets_the_work_that_the_same_commit_put_there(
+    store: Store, same: bool
+) -> None:
+    """Attached to other work, a caller would wait for what never runs."""
+    holder = keyed(fingerprint="1", input="1")
+    await enqueue(store, holder)
+    other = keyed("replace", fingerprint="2", input="2")
+    again = keyed(fingerprint="2" if same else "1", input="2" if same else "1")
+    if same:
+        answers = await enqueue(store, other, again)
+        assert [each.job_id for each in answers] == [holder.id] * 2
+        assert (await record(store, holder.id)).input == "2"
+    else:
+        with pytest.raises(UniqueConflict):
+            await enqueue(store, other, again)
+        assert (await record(store, holder.id)).input == "1"
+
+
 async def test_twenty_at_once_make_one_job_and_twenty_equal_answers(
     rivals: tuple[Store, ...],
 ) -> None:

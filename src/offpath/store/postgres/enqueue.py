@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -400,12 +400,15 @@ def _answer_repeats(batch: _EnqueueBatch, rows: Iterable[Row]) -> None:
 def _answer_unique(batch: _EnqueueBatch, holders: dict[str, _Holder]) -> None:
     left = []
     for at in batch.left:
-        claim = batch.jobs[at].unique
-        holder = holders.get(claim.key) if claim else None
-        if holder is None or holder.over:
+        job = batch.jobs[at]
+        holder = holders.get(job.unique.key) if job.unique else None
+        if job.unique is None or holder is None or holder.over:
             left.append(at)
-        else:
-            _meet(batch, at, holder)
+            continue
+        _meet(batch, at, holder)
+        if job.unique.policy is UniquePolicy.REPLACE:
+            # the next of this call meets the work that it is by then
+            holders[job.unique.key] = replace(holder, fingerprint=job.fingerprint)
     batch.left = left
 
 
