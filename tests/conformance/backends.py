@@ -38,10 +38,8 @@ WHOLE = "OFFPATH_TEST_BACKENDS"
 """The environment variable that names backends whose every test is run, also beyond ``CORE``."""
 CORE = frozenset(
     {
-        *("announce", "cancel", "claims", "enqueue", "fencing", "group_values", "groups"),
-        *("leasing", "life", "messages_leasing", "messages_settling", "messages_writing"),
-        *("model_based", "pauses", "prune", "redrive", "rescue", "restarts", "schedules"),
-        *("schedules_firing", "settling", "suspects", "unique", "workers"),
+        *("claims", "enqueue", "fencing", "groups", "leasing", "life", "messages_settling"),
+        *("model_based", "pauses", "rescue", "restarts", "schedules_firing", "settling", "unique"),
     }
 )
 """The files that a plain run takes on a backend of some profiles: ``check.py matrix`` takes all."""
