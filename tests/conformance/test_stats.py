@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from offpath.model.stats import HOUR, MERGED, MINUTE, SECONDS, StatRow, StatSpan, read, written
 from offpath.store.protocol import Store
 from tests.conformance.builders import START
+
+pytestmark = pytest.mark.needs("operating")
 
 FIRST = START.replace(minute=0, second=0, microsecond=0)
 
