@@ -28,6 +28,11 @@ _FRAMEWORK_SUITES: Final = (
     "pytest -q -W ignore::DeprecationWarning tests/contrib",
     "pytest -q tests/unit/web tests/integration/test_dashboard_mounts.py",
 )
+_OLDEST_TRACES: Final = (
+    # packages of one release: an SDK works with its own API only
+    *("opentelemetry-sdk==1.30.0", "opentelemetry-exporter-otlp-proto-http==1.30.0"),
+    *("opentelemetry-instrumentation==0.51b0", "opentelemetry-distro==0.51b0"),
+)
 _LOWEST: Final = re.compile(r"^(?P<name>[a-z0-9-]+)(\[[a-z,]+\])?>=(?P<version>[0-9.]+)")
 
 
@@ -70,6 +75,6 @@ def environments(project: Path) -> dict[str, Environment]:
         if (found := _LOWEST.match(line))
     )
     # the test client of the oldest Starlette wants a package that the newest one does not
-    oldest += ("httpx",)
+    oldest += ("httpx", *_OLDEST_TRACES)
     made.append(Environment(f"{PREFIX}oldest", versions[0], _FRAMEWORK_SUITES, oldest))
     return {one.name: one for one in made}
