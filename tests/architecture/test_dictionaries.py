@@ -33,6 +33,7 @@ SHARED = {
     "signals",
     "stats",
     "steps",
+    "suspects",
     "waits",
     "workers",
 }
@@ -62,7 +63,6 @@ UNLIKE = {
     "take_chosen": "a hot statement: SQLite has decided under its lock what is to be taken",
     "held": "a hot statement: its rows are those of each database's lease",
     "running_by_fair_key": "SQLite has an index by fair key, so it asks for those at hand",
-    "suspects": "SQLite chooses among all suspects under its lock",
     "admit_jobs": "a hot statement: SQLite names jobs by their rows",
     "close_limits": "SQLite forgets keys by their time, Postgres by their order",
     "hold_untaken": "SQLite has chosen which jobs make way",

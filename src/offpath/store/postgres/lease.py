@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
+from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.front import Front, Mark
 from offpath.store.postgres.handouts import ANNOUNCE, JOB, RUN_AT, SURVEY, shape_of
 from offpath.store.postgres.order import KeyTurns, plain, take_steps
 from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
-from offpath.store.postgres.suspects import apart_steps
+from offpath.store.programs import suspects
 from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue, Query
 
@@ -91,7 +92,10 @@ class Leases:
         """Make due jobs ready, then hand out the best."""
         promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
         if request.suspects_only:
-            reserved, more = yield from apart_steps(request, promote, now, sql=sql)
+            d = PostgresDialect(sql, now)
+            reserved, more = yield from suspects.apart(
+                d, request, lambda ids: _take(d, request, ids), job=JOB, first=(promote,)
+            )
             return replace(_leased(request, reserved, announced, more=more), due_in=None)
         if not plain(request):
             limit = max(request.limit, 0)
@@ -180,6 +184,19 @@ class Leases:
     def _note(self, request: LeaseRequest, rows: Rows, leased: Leased) -> None:
         places = [row[RUN_AT] for row in rows if row[JOB] is not None]
         self.front.took(leased.jobs, places, wanted=request.limit)
+
+
+def _take(d: PostgresDialect, request: LeaseRequest, ids: Sequence[str]) -> Steps[Rows]:
+    """Hand out suspects. Sent without any, too: its answer tells the time."""
+    query = d.sql["take_chosen"](
+        now=d.now,
+        ids=d.batch(ids),
+        worker=request.worker,
+        tasks=d.json(request.tasks),
+        queues=d.batch(request.queues),
+        begun=False,
+    )
+    return (yield from ask(query, last=not ids))
 
 
 def _leased(

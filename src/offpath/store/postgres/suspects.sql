@@ -8,12 +8,12 @@ ready as materialized (
     select j.id, j.task, j.queue, j.suspected, j.priority, j.run_at
     from offpath.job j
     where j.suspected is not null and j.state = 'ready'
-        and (:tasks::text::jsonb ->> j.task)::int > 0
+        and j.task = any (array(select jsonb_array_elements_text(:tasks::text::jsonb)))
         and (
             :queues::text::jsonb = '[]'
             or j.queue = any (array(select jsonb_array_elements_text(:queues::text::jsonb)))
         )
-        and coalesce((:rooms::text::jsonb ->> j.queue)::int, 1) > 0
+        and j.queue <> all (array(select jsonb_array_elements_text(:full::text::jsonb)))
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
             j.unique_key is null
@@ -42,7 +42,7 @@ first as materialized (
     limit 1
 )
 select
-    r.id::text, r.task, r.queue, r.suspected,
+    r.id::text, r.task, r.queue, r.suspected, r.id::text,
     (
         select count(*)
         from offpath.job o

@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 
 from offpath.model.changes import ChangedJob
-from offpath.model.job import JobState, LeasedJob
+from offpath.model.job import JobState
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import End
 from offpath.store.programs.answers import STATES, GoneRow, HeldRow, RedrivenRow
-from offpath.store.programs.dialect import Dialect, Send, Steps, ask, one
+from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.protocol import JobRedrive, Pruned
 from offpath.store.sql import Query, Row
 
@@ -247,21 +247,3 @@ def _changed(
         parent=job.parent,
         group_done=group_done,
     )
-
-
-# -- suspects --------------------------------------------------------------------------------------
-
-
-class _Reserved(msgspec.Struct):
-    """A job that its worker has, as ``begin_apart`` takes it."""
-
-    id: str
-    worker: str
-    deliveries: int
-
-
-def begin(d: Dialect, jobs: Sequence[LeasedJob]) -> Steps[set[str]]:
-    """Reserved jobs run from now on; the ids of those that their holder still has."""
-    mine = [_Reserved(job.id, job.worker, job.deliveries) for job in jobs]
-    rows = yield from one(d.sql["begin_apart"](jobs=d.batch(mine), now=d.now))
-    return {job for (job,) in rows}

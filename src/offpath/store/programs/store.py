@@ -24,6 +24,7 @@ from offpath.store.programs import (
     signals,
     stats,
     steps,
+    suspects,
     workers,
 )
 from offpath.store.programs.dialect import READS, WRITES, How, Runner, transition
@@ -94,7 +95,7 @@ class SqlStore(SqlLedgerReads):
 
     # -- jobs that exist -------------------------------------------------------------------
 
-    begin = transition(jobs.begin)
+    begin = transition(suspects.begin)
     cancel = transition(jobs.cancel)
     redrive = transition(jobs.redrive)
     delete = transition(jobs.delete)

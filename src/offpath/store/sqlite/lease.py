@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.store.breadth import Breadth
+from offpath.store.programs import suspects
+from offpath.store.programs.dialect import Rows, Steps, ask
 from offpath.store.programs.instants import instant
 from offpath.store.programs.leased import (
     ANNOUNCE,
@@ -22,9 +24,9 @@ from offpath.store.programs.leased import (
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite import order
 from offpath.store.sqlite.contradictions import Contradictions
+from offpath.store.sqlite.dialect import SqliteDialect
 from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL, Session
-from offpath.store.sqlite.suspects import lease_apart, nothing_apart, paused_queues
 
 # A bound: whoever leases holds the write lock, and a million jobs may be due at one moment.
 PROMOTED_AT_ONCE: Final = 1_000
@@ -54,7 +56,7 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
     An idle worker's polls then never wait for another's write, nor make one wait.
     """
     if request.suspects_only:
-        return nothing_apart(session, now, request)
+        return _nothing_apart(session, now, request)
     if not _may_lease(session, now, request):
         return Leased(jobs=(), now=instant(now))
     if _any_ready(session, now, request):
@@ -82,7 +84,7 @@ def lease(
 ) -> Leased:
     """Hand out the best ready jobs of the lanes that were asked for."""
     if request.suspects_only:
-        return lease_apart(session, now, request)
+        return _lease_apart(session, now, request)
     # A worker whose lease is over gets nothing: a rescue could take the jobs back while it begins
     # them.
     if not _may_lease(session, now, request):
@@ -165,7 +167,7 @@ def _lanes(session: Session, now: int, statement: str, request: LeaseRequest) ->
 def _open(session: Session, now: int, request: LeaseRequest, lanes: list[Any]) -> list[Any]:
     """The lanes whose queue has room and no pause."""
     lanes = [lane for lane in lanes if request.queue_rooms.get(lane[0], 1) > 0]
-    stopped = paused_queues(session, now) if lanes else {}
+    stopped = {name for name, _ in session.run(SQL["paused_queues"](now=now))} if lanes else ()
     return [lane for lane in lanes if lane[0] not in stopped] if stopped else lanes
 
 
@@ -192,9 +194,7 @@ def _take(
         rows.sort(key=_rank)
     else:
         rows = _chosen(session, now, request, lanes, walk)
-    if any(row[ANNOUNCE] for row in rows):
-        session.stirred = True
-    return tuple(LEASED.all(row[:WIDTH] for row in rows))
+    return _handed_out(session, rows)
 
 
 def _of_one_queue(now: int, request: LeaseRequest, lanes: list[Lane]) -> Query:
@@ -246,6 +246,35 @@ def _age(row: Row) -> tuple[int, str]:
 def _seconds_until(due: Iterable[int], now: int) -> float | None:
     first = min(due, default=None)
     return None if first is None else max(first - now, 0) / 1_000_000
+
+
+# -- suspects --------------------------------------------------------------------------------------
+
+
+def _nothing_apart(session: Session, now: int, request: LeaseRequest) -> Leased | None:
+    more = session.perform(suspects.offered(SqliteDialect(now), request))
+    if more and request.limit > 0:
+        return None
+    return Leased(jobs=(), now=instant(now), more=more)
+
+
+def _lease_apart(session: Session, now: int, request: LeaseRequest) -> Leased:
+    """Hand out a set of suspects, not begun yet."""
+
+    def take(places: Sequence[int]) -> Steps[Rows]:
+        if not places:
+            return []
+        query = SQL["take_chosen"](jobs=batch(places), worker=request.worker, now=now)
+        return (yield from ask(query))
+
+    rows, more = session.perform(suspects.apart(SqliteDialect(now), request, take, job=JOB))
+    return Leased(jobs=_handed_out(session, rows), now=instant(now), more=more)
+
+
+def _handed_out(session: Session, rows: Rows) -> tuple[LeasedJob, ...]:
+    if any(row[ANNOUNCE] for row in rows):
+        session.stirred = True
+    return tuple(LEASED.all(row[:WIDTH] for row in rows))
 
 
 def held(session: Session, worker: str) -> list[LeasedJob]:

@@ -1,30 +1,52 @@
--- name: suspects_held
--- Whether a worker has suspects already.
-select 1 from offpath_job
-where suspected is not null and finished_at is null and +state = 'running' and +worker = :worker
-limit 1
-
 -- name: suspects
--- The first ready suspects. Those that were cleared come behind the others.
-select id, task, queue, suspected, seq from offpath_job
-where
-    suspected is not null and finished_at is null and +state = 'ready'
-    and (
-        unique_key is null
-        or unique_slot is not null
-        or not instr(unique_states, 'running')
-        or unique_until <= :now
-        or not exists (
-            select 1 from offpath_job as other
-            where other.unique_slot = offpath_job.unique_key and other.finished_at is null
+-- The ready suspects of one crash, with how many of it have not ended; those that were cleared come
+-- behind the others. None for a worker that is gone or has suspects already.
+with ready as materialized (
+    select id, task, queue, suspected, seq, priority, run_at from offpath_job
+    where
+        suspected is not null and finished_at is null and +state = 'ready'
+        and +task in (select value from json_each(:tasks))
+        and (:queues = '[]' or +queue in (select value from json_each(:queues)))
+        and +queue not in (select value from json_each(:full))
+        and +id not in (select value from json_each(:declined))
+        and not exists (
+            select 1 from offpath_queue_pause as pause
+            where pause.name = offpath_job.queue and (pause.until is null or pause.until > :now)
         )
+        and (
+            unique_key is null
+            or unique_slot is not null
+            or not instr(unique_states, 'running')
+            or unique_until <= :now
+            or not exists (
+                select 1 from offpath_job as other
+                where other.unique_slot = offpath_job.unique_key and other.finished_at is null
+            )
+        )
+),
+first as materialized (
+    select suspected from ready
+    where
+        exists (select 1 from offpath_worker where id = :worker and expires_at > :now)
+        and not exists (
+            select 1 from offpath_job as mine
+            where
+                mine.suspected is not null and mine.finished_at is null
+                and +mine.state = 'running' and +mine.worker = :worker
+        )
+    order by suspected = '', priority desc, run_at, id
+    limit 1
+)
+select
+    ready.id, ready.task, ready.queue, ready.suspected, ready.seq,
+    (
+        select count(*) from offpath_job as other
+        where other.suspected = ready.suspected and other.finished_at is null
     )
-order by suspected = '', priority desc, run_at, id
+from ready
+where ready.suspected = (select suspected from first)
+order by ready.priority desc, ready.run_at, ready.id
 limit :limit
-
--- name: suspects_left
--- How many suspects of a crash have not ended.
-select count(*) from offpath_job where suspected = :crash and finished_at is null
 
 -- name: reserve
 -- Suspects that were just handed out have not begun.

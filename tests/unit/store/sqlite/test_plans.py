@@ -62,6 +62,7 @@ HOT = (
     "signals",
 )
 BY_PARTIAL_INDEX = {
+    "suspects": "suspected",
     "orphans": "running",
     "keyless_running": "keyless",
     "running_by_limit": "running",
