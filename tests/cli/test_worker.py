@@ -82,7 +82,7 @@ def test_a_second_signal_gives_jobs_back(run: Run, here: Path, processes: Proces
     output = worker.communicate(timeout=30)[0]
     assert worker.returncode == 0, output
     (job,) = document(run("jobs", "list", "--json", "--url", url))["items"]
-    assert (job["state"], job["attempt"]) == ("queued", 1)
+    assert (job["state"], job["attempt"]) == ("queued", 1), output
 
 
 def test_a_crashed_process_is_started_again(run: Run, here: Path, processes: Processes) -> None:

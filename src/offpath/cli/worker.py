@@ -29,6 +29,7 @@ from offpath.health.probe import Probe, require_token
 from offpath.health.supervisor import Sibling
 from offpath.health.systemd import notifier, signs_of
 from offpath.jobs.client.core import core_of
+from offpath.jobs.worker.os_signals import StopSignals
 from offpath.jobs.worker.terms import Stopped
 from offpath.jobs.worker.worker import Worker
 from offpath.model.lease import Order
@@ -210,15 +211,17 @@ async def _serve(
         running = app.worker(**overrides)
         async with _probe(app, running, settings, kin.place) as probe:
             watch = EndsWatch(app, running, ends, overrides.get("queues") or settings.queues)
-            await running.start()
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGQUIT, _dump, running)
-            if parent_pipe is not None:
-                loop.add_reader(parent_pipe, _orphaned, loop, parent_pipe)
-            # said once signals are caught, which is at the first wait: who reads it may send one
-            loop.call_soon(_log.info, _greeting(app, running.id, probe))
-            async with telling(manager, lambda: signs_of(running), app.clock):
-                stopped = await _until(running, watch if ends.any else None)
+            # before it is known as a worker: who sees it there may already tell it to stop
+            told = StopSignals(running)
+            with told.caught():
+                await told.start()
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGQUIT, _dump, running)
+                if parent_pipe is not None:
+                    loop.add_reader(parent_pipe, _orphaned, loop, parent_pipe)
+                _log.info(_greeting(app, running.id, probe))
+                async with telling(manager, lambda: signs_of(running), app.clock):
+                    stopped = await _until(running, watch if ends.any else None)
     if stopped.dead_loops:
         _log.error("stopped because of dead loops: %s", ", ".join(stopped.dead_loops))
     if stopped.unrecorded:
@@ -233,10 +236,10 @@ async def _serve(
 async def _until(running: Worker, watch: EndsWatch | None) -> Stopped:
     """Run it until it is stopped, by a signal or by what was watched for."""
     if watch is None:
-        return await running.run(signals=True)
+        return await running.run()
     watching = asyncio.create_task(watch.run(), name="offpath worker ends")
     try:
-        return await running.run(signals=True)
+        return await running.run()
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)

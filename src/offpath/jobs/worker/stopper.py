@@ -58,11 +58,16 @@ class Stopper:
     async def abort(self, others: Callable[[], bool]) -> int:
         """End what runs; returns how many handlers had to be given up."""
         engine = self._engine
-        # All at once: each has its grace, and the stop has one limit for all of them.
-        for run in engine.hand.unfinished():
-            engine.watch.interrupt(run, Interruption.STOP)
+
+        def ended() -> bool:
+            # All at once: each has its grace, and the stop has one limit for all of them. Asked
+            # again at each change, since an answer that is still on its way may bring more.
+            for run in engine.hand.unfinished():
+                engine.watch.interrupt(run, Interruption.STOP)
+            return not engine.hand.unfinished() and not engine.claimer.asking and others()
+
         end = self._clock.monotonic() + ABORT_GRACE
-        await self._until(lambda: not engine.hand.unfinished() and others(), lambda: end)
+        await self._until(ended, lambda: end)
         stuck = engine.hand.unfinished()
         for run in stuck:
             engine.give_up(run)

@@ -7,6 +7,7 @@ jobs are fetched. Each of its loops is isolated from the others' errors.
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from offpath.jobs.worker.glances import Glances
 from offpath.jobs.worker.guard import LoopGuard
 from offpath.jobs.worker.inline_start import Beginning
 from offpath.jobs.worker.loops import KEEPER, Loops
-from offpath.jobs.worker.os_signals import caught
+from offpath.jobs.worker.os_signals import StopSignals
 from offpath.jobs.worker.requests import Requests
 from offpath.jobs.worker.stopper import Stopper
 from offpath.jobs.worker.terms import Active, AttemptCounts, Stopped, active_of
@@ -41,7 +42,6 @@ from offpath.jobs.worker.upkeep import (
 from offpath.jobs.worker.waiting_work import WaitingCounts
 from offpath.model.glance import Concern
 from offpath.model.health import WorkerReport
-from offpath.runtime.log import logger
 from offpath.runtime.loop import Tasks
 from offpath.runtime.recent_ends import RecentEnds
 from offpath.store.hints import Hint
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from offpath.model.job import NewJob
     from offpath.model.tally import Turn
     from offpath.runtime.loop_status import LoopStatus
-
-_log = logger("worker")
 
 GROUP_CHECK = "group_check"
 """The loop that ends what must end."""
@@ -116,7 +114,7 @@ class Worker:
         )
         self._stop_listening: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[Stopped] | None = None
-        self._told = False
+        self._begun = False
         self._closed = asyncio.Event()
         self._result = Stopped()
         self._dead_loops: tuple[str, ...] = ()
@@ -229,14 +227,15 @@ class Worker:
         With ``signals``, SIGTERM and SIGINT drain it, and a second one aborts it. Only in the main
         thread. When this call is cancelled, the worker aborts what it runs.
         """
-        if not self._dead_loops:  # a loop that died at once has stopped it before it was run
-            await self.start()
-        try:
-            with caught(self._signalled if signals else None):
+        told = StopSignals(self)
+        with told.caught() if signals else nullcontext():
+            try:
+                if not self._begun:  # else it may even have been stopped since
+                    await told.start()
                 await self._closed.wait()
-        except asyncio.CancelledError:
-            await self.stop(drain=False)
-            raise
+            except asyncio.CancelledError:
+                await self.stop(drain=False)
+                raise
         return self._result
 
     async def stop(self, *, drain: bool = True, timeout: float | None = None) -> Stopped:  # noqa: ASYNC109 - the drain's limit, not this call's
@@ -288,6 +287,7 @@ class Worker:
         if self._state is State.RUNNING:
             return False
         self._state = State.RUNNING
+        self._begun = True
         self._engine.loop = asyncio.get_running_loop()
         self._stop_listening = self._engine.store.listen(self._hinted)
         try:
@@ -441,16 +441,6 @@ class Worker:
             case _:
                 pass
         self._loops.hinted(hint)
-
-    def _signalled(self) -> None:
-        # Two signals may come before the stop that the first one asked for has begun.
-        drain = not self._told and self._state is not State.STOPPING
-        self._told = True
-        if drain:
-            _log.info("draining: running jobs may end; a second signal aborts them")
-        else:
-            _log.warning("aborting what still runs")
-        _ = self._tasks.spawn(self.stop(drain=drain), "stop")
 
     # -- ending ----------------------------------------------------------------------------------
 

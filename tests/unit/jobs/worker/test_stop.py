@@ -12,6 +12,7 @@ import pytest
 
 from offpath.errors import AppClosed, StoreUnavailable
 from offpath.jobs.worker.judge import AttemptRules
+from offpath.jobs.worker.os_signals import StopSignals
 from offpath.jobs.worker.terms import Stage, Stopped
 from offpath.jobs.worker.worker import Worker
 from offpath.model.job import DeadReason, JobState
@@ -350,6 +351,51 @@ async def test_signal_drains_and_a_second_one_aborts(rig: Rig, number: signal.Si
     assert not result.drained
     assert await rig.state(job) is JobState.QUEUED
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_while_it_registers_stops_it(rig: Rig, number: signal.Signals) -> None:
+    worker = rig.worker()
+    rig.faulty.doors["register"] = asyncio.Event()
+    run = asyncio.ensure_future(worker.run(signals=True))
+    await until(lambda: "register" in rig.faulty.calls)
+    os.kill(os.getpid(), number)
+    await until(lambda: "stop" in repr(worker))
+    rig.faulty.doors["register"].set()
+    assert (await finished(rig, run, 2.0)).drained
+    assert [one.gone_at is not None for one in await rig.memory.workers()] == [True]
+
+
+async def test_what_an_answer_on_its_way_brings_to_an_aborting_worker_is_given_back(
+    rig: Rig,
+) -> None:
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    rig.task(slow)
+    worker = rig.worker()
+    await worker.start()
+    door = rig.faulty.doors["lease"] = asyncio.Event()
+    job = await rig.enqueue("slow")
+    asked = len(rig.faulty.calls)
+    await until(lambda: "lease" in rig.faulty.calls[asked:])
+    stop = asyncio.ensure_future(worker.stop(drain=False))
+    for _ in range(20):
+        await breathe()
+    assert "deregister" not in rig.faulty.calls
+    door.set()
+    assert (await finished(rig, stop, 2.0)).given_up == 0
+    assert await rig.state(job) is JobState.QUEUED
+
+
+async def test_a_signal_between_start_and_run_stops_it(rig: Rig) -> None:
+    worker = rig.worker()
+    told = StopSignals(worker)
+    with told.caught():
+        await told.start()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: "stop" in repr(worker))
+        assert (await finished(rig, asyncio.ensure_future(worker.run()), 2.0)).drained
 
 
 async def test_cancelled_run_aborts_the_worker(rig: Rig) -> None:
