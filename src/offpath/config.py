@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -363,13 +364,8 @@ def _project_table(directory: Path) -> tuple[dict[str, Any], Path | None]:
     path = _project_file(directory)
     if path is None:
         return {}, None
-    import tomllib  # many deployments have no project file
-
     try:
-        text = path.read_text(encoding="utf-8")
-        # A project file that does not speak of us is not ours to judge.
-        tool = tomllib.loads(text).get("tool", {}) if "offpath" in text else {}
-        table = tool.get("offpath", {})
+        table = _table_of(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}") from error
     if table and (distrust := _distrust(path)):
@@ -378,6 +374,16 @@ def _project_table(directory: Path) -> tuple[dict[str, Any], Path | None]:
     if not isinstance(table, dict):
         raise ConfigurationError(f"{path}: tool.offpath must be a table: [tool.offpath]")
     return table, path
+
+
+@lru_cache(maxsize=4)  # each app of a process asks for the same file
+def _table_of(text: str) -> dict[str, Any]:
+    import tomllib  # many deployments have no project file
+
+    # A project file that does not speak of us is not ours to judge.
+    tool = tomllib.loads(text).get("tool", {}) if "offpath" in text else {}
+    table: dict[str, Any] = tool.get("offpath", {})
+    return table
 
 
 def _project_file(directory: Path) -> Path | None:

@@ -265,7 +265,7 @@ def test_without_the_library_the_command_is_named(monkeypatch: pytest.MonkeyPatc
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
-    monkeypatch.delitem(sys.modules, "prometheus_client")
+    monkeypatch.delitem(sys.modules, "prometheus_client", raising=False)
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingExtra, match=r"pip install .*\[metrics\]'"):
         exposition(Metrics())
