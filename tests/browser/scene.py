@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 
 import offpath
 from offpath.model.lease import WorkerInfo
+from offpath.model.post import PostOutcome, PostRecord
 from offpath.model.stats import MERGED, MINUTE, QueueLevel, StatRow, StatSpan, pair, written
+from offpath.runtime.ids import new_id
 
 SECRET = "hunter2-marker"
 LIVELY = "<script>window.hacked = true</script>"
@@ -98,6 +100,7 @@ async def fill(
         await app.publish("order.paid", {"order": 7, "token": SECRET}, key=lively or "ann")
         await app.publish("order.sent", {"order": 8}, stream="billing")
         await app.webhooks.add("shop", "https://93.184.216.34/hooks", topics=["order.*"])
+        await app.store().put_posts(list(posts_to("shop", await app.store().ping())))
         router = app.router("iu", domain="iu", start="beginning")
         router.route(type="paid", deliver=add, name="call")
         await router.record()
@@ -113,6 +116,30 @@ async def fill(
         )
         await store.put_stats(list(an_hour(await store.ping())))
         await store.register(worker, lease_seconds=timedelta(hours=1).total_seconds())
+
+
+def posts_to(endpoint: str, now: datetime) -> Iterator[PostRecord]:
+    """The last posts to an endpoint: it was overloaded, and answers again."""
+    for number in range(12):
+        status = (200, 204, 503, None, 200, 429)[number % 6]
+        outcome, why = _ANSWERS.get(status, (PostOutcome.DELIVERED, None))
+        yield PostRecord(
+            endpoint=endpoint,
+            message=new_id(),
+            topic="order.paid",
+            at=now - timedelta(seconds=40 * number),
+            seconds=20.0 if status is None else 0.04 * (number + 1),
+            outcome=outcome,
+            status=status,
+            why=why,
+        )
+
+
+_ANSWERS: dict[int | None, tuple[PostOutcome, str | None]] = {
+    None: (PostOutcome.REFUSED, "no answer within 20 s"),
+    429: (PostOutcome.LATER, "asked for 60 s"),
+    503: (PostOutcome.REFUSED, "status 503"),
+}
 
 
 def an_hour(now: datetime) -> Iterator[StatRow]:

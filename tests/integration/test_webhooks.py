@@ -208,7 +208,7 @@ async def _drive(rig: Rig) -> None:
 async def test_what_arrives_is_what_was_signed(serve: Serve) -> None:
     receiver = await serve(status("200 OK"))
     poster = HttpPoster(LOCAL, SystemClock())
-    assert await poster.post(_post(receiver.url)) == Delivered()
+    assert await poster.post(_post(receiver.url)) == Delivered(200)
     ((headers, body),) = receiver.got
     assert Verifier(SECRET).verify(body, headers) == "msg_1"
     assert headers["content-type"] == "application/json"
@@ -218,17 +218,23 @@ async def test_what_arrives_is_what_was_signed(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("answer", "meaning"),
     [
-        (status("201 Created"), Delivered()),
-        (status("410 Gone"), Gone()),
-        (status("429 Too Many Requests", "Retry-After: 7"), RetryLater(7.0)),
-        (status("503 Service Unavailable", "Retry-After: 9"), RetryLater(9.0)),
-        (status("429 Too Many Requests", "Retry-After: 7\r\nRetry-After: 60"), RetryLater(60.0)),
-        (status("429 Too Many Requests", "Retry-After: 60\r\nRetry-After: soon"), RetryLater(60.0)),
-        (status("503 Service Unavailable"), Refused("status 503")),
-        (status("500 Oops"), Refused("status 500")),
+        (status("201 Created"), Delivered(201)),
+        (status("410 Gone"), Gone(410)),
+        (status("429 Too Many Requests", "Retry-After: 7"), RetryLater(7.0, 429)),
+        (status("503 Service Unavailable", "Retry-After: 9"), RetryLater(9.0, 503)),
+        (
+            status("429 Too Many Requests", "Retry-After: 7\r\nRetry-After: 60"),
+            RetryLater(60.0, 429),
+        ),
+        (
+            status("429 Too Many Requests", "Retry-After: 60\r\nRetry-After: soon"),
+            RetryLater(60.0, 429),
+        ),
+        (status("503 Service Unavailable"), Refused("status 503", 503)),
+        (status("500 Oops"), Refused("status 500", 500)),
         (
             status("302 Found", "Location: http://169.254.169.254/"),
-            Refused("status 302: redirects are not followed"),
+            Refused("status 302: redirects are not followed", 302),
         ),
     ],
 )
@@ -258,7 +264,7 @@ async def test_an_endless_body_does_not_keep_the_post(serve: Serve) -> None:
 
     receiver = await serve(endless)
     poster = HttpPoster(LOCAL, SystemClock(), time_limit=5.0)
-    assert await poster.post(_post(receiver.url)) == Delivered()
+    assert await poster.post(_post(receiver.url)) == Delivered(200)
     await poster.close()
 
 
@@ -281,19 +287,19 @@ async def _bytes_for_ever(writer: asyncio.StreamWriter) -> None:
 
 _HEADERS = b"".join(b"X-%d: %d\r\n" % (n, n) for n in range(2_000))
 _ANSWERS: dict[str, tuple[bytes, object]] = {
-    "a bomb": (_bomb("200 OK"), Delivered()),
-    "a bomb that refuses": (_bomb("500 Oops"), Refused("status 500")),
+    "a bomb": (_bomb("200 OK"), Delivered(200)),
+    "a bomb that refuses": (_bomb("500 Oops"), Refused("status 500", 500)),
     "two thousand headers": (
         b"HTTP/1.1 200 OK\r\n" + _HEADERS + b"Content-Length: 0\r\n\r\n",
         Refused,  # more than the client takes: refused, and not read on
     ),
     "a status that is none": (
         b"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n",
-        Refused("status 999"),
+        Refused("status 999", 999),
     ),
     "two thousand continues": (
         b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000 + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-        Delivered(),
+        Delivered(200),
     ),
     "what is not HTTP": (b"\x00\xff garbage\r\n\r\n" * 50, Refused),
     "a line without an end": (b"HTTP/1.1 200 " + b"O" * 2**20, Refused),
@@ -324,7 +330,7 @@ async def test_a_hostile_answer_is_bounded_in_time_and_memory(serve: Serve, name
 async def test_bytes_that_never_end_do_not_keep_the_post(serve: Serve) -> None:
     receiver = await serve(_bytes_for_ever)
     poster = HttpPoster(LOCAL, SystemClock(), time_limit=1.0)
-    assert await asyncio.wait_for(poster.post(_post(receiver.url)), 10) == Delivered()
+    assert await asyncio.wait_for(poster.post(_post(receiver.url)), 10) == Delivered(200)
     await poster.close()
 
 

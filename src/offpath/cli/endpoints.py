@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from offpath.events.webhook.signature import new_key_pair
 from offpath.model.endpoint import EndpointState, stream_of
 from offpath.model.message import Box, MessageBacklog
 from offpath.model.redact import redact_text
+from offpath.operating.documents.posts import PostDocument, describe_posts
 
 
 class _SigningKey(NamedTuple):
@@ -127,13 +129,19 @@ async def list_endpoints(app: App) -> Listing:
 @_name
 @store_command
 async def show(app: App, *, name: str) -> Shown:
-    r"""Show one endpoint. Its secrets are counted, never shown.
+    r"""Show one endpoint and how its last twenty posts went.
+
+    Its secrets are counted, never shown.
 
     \b
     offpath endpoints show shop
     """
     one = await app.webhooks.get(name)
-    document = _document(one, await _waiting(app))
+    posts = describe_posts(await app.store().posts(one.name))
+    document = {
+        **_document(one, await _waiting(app)),
+        "posts": [msgspec.to_builtins(each, builtin_types=(datetime,)) for each in posts],
+    }
     fields: dict[str, Cell] = {
         "endpoint": one.name,
         "url": redact_text(one.url),
@@ -148,7 +156,7 @@ async def show(app: App, *, name: str) -> Shown:
         "due": document["due"],
         "dead": document["dead"],
     }
-    return Shown(document, [Fields(fields)])
+    return Shown(document, [Fields(fields), _post_table(posts)])
 
 
 @endpoints.command("pause")
@@ -341,3 +349,11 @@ def _row(one: Receiver, document: dict[str, Any]) -> tuple[Cell, ...]:
     waits = document["due"], document["dead"]
     url, topics = document["url"], ", ".join(one.topics)
     return one.name, one.state, url, topics, *waits, one.failures, note
+
+
+def _post_table(posts: Sequence[PostDocument]) -> Table:
+    rows = [
+        (output.when(one.at), one.outcome, one.status or "none", f"{one.ms} ms", one.why or "")
+        for one in posts
+    ]
+    return Table(("posted", "outcome", "status", "took", "why"), rows, "nothing was posted yet")

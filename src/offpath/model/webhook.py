@@ -52,21 +52,28 @@ _GONE, _TOO_MANY, _UNAVAILABLE = 410, 429, 503
 class Delivered(Struct, frozen=True):
     """Any 2xx."""
 
+    status: int | None = None
+
 
 class Gone(Struct, frozen=True):
     """410: the endpoint wants no more."""
+
+    status: int | None = None
 
 
 class RetryLater(Struct, frozen=True):
     """429, or 503 with a time: nothing is wrong with the message. No attempt is counted."""
 
     seconds: float
+    status: int | None = None
 
 
 class Refused(Struct, frozen=True):
     """Anything else, a redirect included: a failed attempt."""
 
     why: str
+    status: int | None = None
+    """None: there was no answer."""
 
 
 Answer = Delivered | Gone | RetryLater | Refused
@@ -75,17 +82,17 @@ Answer = Delivered | Gone | RetryLater | Refused
 def judged(status: int, retry_after: str | None, now: datetime) -> Answer:
     """The meaning of a status."""
     if 200 <= status < 300:  # noqa: PLR2004 - the class of success
-        return Delivered()
+        return Delivered(status)
     if status == _GONE:
-        return Gone()
+        return Gone(status)
     asked = waiting(retry_after, now)
     if status == _TOO_MANY:
-        return RetryLater(BUSY_WAIT if asked is None else asked)
+        return RetryLater(BUSY_WAIT if asked is None else asked, status)
     if status == _UNAVAILABLE and asked is not None:
-        return RetryLater(asked)
+        return RetryLater(asked, status)
     if 300 <= status < 400:  # noqa: PLR2004 - the class of redirects
-        return Refused(f"status {status}: redirects are not followed")
-    return Refused(f"status {status}")
+        return Refused(f"status {status}: redirects are not followed", status)
+    return Refused(f"status {status}", status)
 
 
 def waiting(retry_after: str | None, now: datetime) -> float | None:

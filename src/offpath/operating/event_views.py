@@ -8,12 +8,13 @@ from typing import Final
 from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model.brief import Kind
-from offpath.model.endpoint import stream_of
+from offpath.model.endpoint import endpoint_of, is_delivery, stream_of
 from offpath.model.message import Box, MessageFilter
 from offpath.model.route import AttemptStatus
 from offpath.operating.documents import endpoints, events, messages, routers
 from offpath.operating.documents.endpoints import EndpointShown
 from offpath.operating.documents.events import EventDocument, EventPage
+from offpath.operating.documents.messages import MessageShown
 from offpath.operating.documents.routers import AttemptPage, RouterChecked
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.short_ids import whole
@@ -23,19 +24,30 @@ _NEWEST: Final = 20
 
 
 async def endpoint(app: App, name: str, seen: Redaction = PLAIN) -> EndpointShown:
-    """An endpoint and the newest messages of its stream. Raises ``NotFound``."""
+    """An endpoint, its last posts and the newest messages of its stream. Raises ``NotFound``."""
     where = MessageFilter(box=Box.OUT, streams=(stream_of(name),))
-    receivers, backlog, page = await asyncio.gather(
+    receivers, backlog, page, posts = await asyncio.gather(
         app.webhooks.list(),
         app.message_backlog(),
         app.store().find_messages(where, limit=_NEWEST),
+        app.store().posts(name),
     )
     found = endpoints.describe_all(receivers, backlog)
     one = next((each for each in found.items if each.name == name), None)
     if one is None:
         known = ", ".join(each.name for each in found.items[:20]) or "none"
         raise NotFound(f"there is no endpoint {name!r:.80}; there are: {known}")
-    return endpoints.describe_shown(one, [messages.describe(each, seen) for each in page.items])
+    return endpoints.describe_shown(
+        one, [messages.describe(each, seen) for each in page.items], posts
+    )
+
+
+async def message(app: App, message_id: str, seen: Redaction = PLAIN) -> MessageShown:
+    """A message, with those of its posts that its endpoint still has. Raises ``NotFound``."""
+    found = await app.messages.get(await whole(app, Kind.MESSAGE, message_id))
+    told = found.box is Box.OUT and is_delivery(found.stream)
+    posts = await app.store().posts(endpoint_of(found.stream)) if told else []
+    return messages.describe_whole(found, seen, [one for one in posts if one.message == found.id])
 
 
 async def attempts(

@@ -22,6 +22,7 @@ from offpath.model.message import (
     MessageSettled,
     MessageSettlement,
 )
+from offpath.model.post import PostRecord
 from offpath.model.route import (
     Attempt,
     AttemptStatus,
@@ -125,7 +126,18 @@ class EventStore(Protocol):
         ...
 
     async def delete_endpoint(self, name: str) -> bool:
-        """Remove an endpoint; its messages stay. False: unknown."""
+        """Remove an endpoint with its posts; its messages stay. False: unknown."""
+        ...
+
+    async def put_posts(self, posts: Sequence[PostRecord]) -> None:
+        """Keep how posts went: the newest :data:`~offpath.model.post.MOST_POSTS` of each endpoint,
+        by time. One that is there already is not kept twice; those of unknown endpoints are left
+        out.
+        """
+        ...
+
+    async def posts(self, endpoint: str) -> list[PostRecord]:
+        """The newest posts to an endpoint, the newest first; none for an unknown one."""
         ...
 
     # -- the log and its routers -----------------------------------------------------------------

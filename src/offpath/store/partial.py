@@ -215,6 +215,8 @@ class PartialStore:
     set_endpoint = refused(Profile.MESSAGES, Store.set_endpoint)
     note_endpoint = refused(Profile.MESSAGES, Store.note_endpoint)
     delete_endpoint = refused(Profile.MESSAGES, Store.delete_endpoint)
+    put_posts = none_of(Store.put_posts, lambda: None)
+    posts = none_of(Store.posts, list)
 
     # -- log -------------------------------------------------------------------------------
 

@@ -277,6 +277,8 @@ class ObservedStore:
     set_endpoint = _timed(Store.set_endpoint).quiet
     note_endpoint = _timed(Store.note_endpoint).quiet
     delete_endpoint = _timed(Store.delete_endpoint).quiet
+    put_posts = _timed(Store.put_posts).quiet
+    posts = _timed(Store.posts).quiet
 
     # -- the log and its routers -----------------------------------------------------------
 

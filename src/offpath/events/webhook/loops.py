@@ -9,6 +9,7 @@ from msgspec import structs
 
 from offpath.errors import RelayFailed
 from offpath.events.mover import Mover, MoverParts
+from offpath.events.webhook.post_log import WRITE_EVERY, PostLog
 from offpath.events.webhook.work import (
     FAN_OUT,
     POSTS,
@@ -103,6 +104,7 @@ class Posting:
         self._mover: Mover | None = None
         self._directory: Directory | None = None
         self._work: PostWork | None = None
+        self._posts: PostLog | None = None
 
     async def run_once(self, *, limit: int = 100) -> Tally:
         """Post up to ``limit`` due deliveries, to at most five at once of each endpoint."""
@@ -113,6 +115,8 @@ class Posting:
             return await mover.run_once(limit=limit)
         except RelayFailed as error:
             return error.tally
+        finally:
+            await self._note(after=0.0)
 
     async def step(self) -> Turn:
         """One turn of a worker's loop."""
@@ -123,6 +127,8 @@ class Posting:
             # more may wait for an endpoint that could not be asked for: nothing else tells of it
             await mover.wait_for_room(ROOM_WAIT)
             turn = structs.replace(turn, again=True)
+        await self._note()
+        turn = structs.replace(turn, again=self._soon(turn.again))
         good = Verdict.EMPTY if turn.verdict is Verdict.EMPTY else Verdict.CLEAN
         return structs.replace(turn, verdict=good, cause=None)
 
@@ -130,12 +136,26 @@ class Posting:
         """Let the posts that were begun end within ``seconds``."""
         if self._mover is not None:
             await self._mover.stop(seconds)
+            await self._note(after=0.0)
+
+    async def _note(self, *, after: float = WRITE_EVERY) -> None:
+        """Write how the posts went that have ended."""
+        if self._posts is not None:
+            await self._posts.write(after=after)
+
+    def _soon(self, again: bool | float | None) -> bool | float | None:
+        """The time of the next turn: not long after the last post, which is still to be written."""
+        if again is True or self._posts is None or not self._posts.waits:
+            return again
+        return min(again, WRITE_EVERY) if again else WRITE_EVERY
 
     async def _moving(self) -> tuple[Mover, Directory]:
         if self._mover is None or self._directory is None:
             parts = await self._make()
             self._directory = Directory(parts.store, parts.clock)
-            self._work = PostWork(self._poster(), _tools(self, self._directory, parts))
+            self._posts = PostLog(parts.store, parts.clock, parts.report)
+            tools = _tools(self, self._directory, parts)
+            self._work = PostWork(self._poster(), tools, posts=self._posts)
             self._mover = Mover(self._work, POSTS, parts)
         return self._mover, self._directory
 

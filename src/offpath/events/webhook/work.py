@@ -11,12 +11,14 @@ from msgspec import Struct
 from offpath.errors import PassFailed, RelayFailed, StoreError
 from offpath.events.mover import MoverTerms
 from offpath.events.relay import headers_of
+from offpath.events.webhook.post_log import PostLog, outcome_of, reason_of
 from offpath.events.webhook.poster import Post, Poster, body_of
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointState, endpoint_of, stream_of
 from offpath.model.job import DeadReason, Failure
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
 from offpath.model.new import Box, NewMessage
+from offpath.model.post import PostRecord
 from offpath.model.relay import MoveRules
 from offpath.model.settlement import Dead, Released, Retry, Succeeded
 from offpath.model.webhook import (
@@ -176,9 +178,15 @@ class PostWork:
     box = Box.OUT
 
     def __init__(
-        self, poster: Poster, tools: WebhookTools, *, per_endpoint: int = PER_ENDPOINT
+        self,
+        poster: Poster,
+        tools: WebhookTools,
+        *,
+        posts: PostLog,
+        per_endpoint: int = PER_ENDPOINT,
     ) -> None:
         self.rules = MoveRules(keep=tools.keep)
+        self._posts = posts
         self._poster = poster
         self._tools = tools
         self._per_endpoint = per_endpoint
@@ -219,7 +227,7 @@ class PostWork:
             attempt=message.attempt,
             headers=headers_of(message),
         )
-        answer = await self._poster.post(post)
+        answer = await self._posted(post)
         try:
             await self._tools.directory.heard(endpoint, answer)
         except StoreError:
@@ -227,6 +235,26 @@ class PostWork:
             if not isinstance(answer, Delivered):
                 raise
         return self._settlement(message, answer)
+
+    async def _posted(self, post: Post) -> Answer:
+        """The answer to a post, which is noted for whoever looks at the endpoint."""
+        clock = self._tools.clock
+        at, begun = clock.now(), clock.monotonic()
+        answer = await self._poster.post(post)
+        self._posts.add(
+            PostRecord(
+                endpoint=post.endpoint.name,
+                message=post.id,
+                topic=post.topic,
+                attempt=post.attempt,
+                at=at,
+                seconds=max(clock.monotonic() - begun, 0.0),
+                outcome=outcome_of(answer),
+                status=answer.status,
+                why=reason_of(answer),
+            )
+        )
+        return answer
 
     async def act_on_many(self, messages: Sequence[LeasedMessage]) -> list[MessageSettlement]:
         """One after the other."""

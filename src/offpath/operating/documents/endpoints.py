@@ -10,9 +10,11 @@ from msgspec import Struct
 from offpath.events.webhook.endpoints import Receiver
 from offpath.model.endpoint import EndpointState, stream_of
 from offpath.model.message import Box, MessageBacklog, MessageState
+from offpath.model.post import PostOutcome, PostRecord
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.messages import MessageDocument
+from offpath.operating.documents.posts import PostDocument, describe_posts
 
 
 class EndpointDocument(Struct, frozen=True, kw_only=True):
@@ -42,8 +44,12 @@ class EndpointList(Struct, frozen=True, kw_only=True):
 
 
 class EndpointShown(EndpointDocument, frozen=True, kw_only=True):
-    """An endpoint with the newest messages of its stream."""
+    """An endpoint with its last posts, and the newest messages of its stream."""
 
+    posts: tuple[PostDocument, ...]
+    """The last twenty, the newest first."""
+    posts_delivered: int
+    """The number of these posts that were taken."""
     messages: tuple[MessageDocument, ...]
     delivered: int
     """The number of these that were delivered."""
@@ -64,11 +70,15 @@ def _described(one: Receiver, waiting: dict[str, MessageBacklog]) -> EndpointDoc
     return filled(EndpointDocument, one, url=redact_text(one.url), stream=stream, **counts)
 
 
-def describe_shown(one: EndpointDocument, newest: Sequence[MessageDocument]) -> EndpointShown:
+def describe_shown(
+    one: EndpointDocument, newest: Sequence[MessageDocument], posts: Sequence[PostRecord]
+) -> EndpointShown:
     """The document of one endpoint."""
     return filled(
         EndpointShown,
         one,
+        posts=describe_posts(posts),
+        posts_delivered=sum(each.outcome is PostOutcome.DELIVERED for each in posts),
         messages=tuple(newest),
         delivered=sum(each.state is MessageState.DONE for each in newest),
         failed=sum(each.failure is not None for each in newest),

@@ -9,9 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from offpath.model.message import Box, MessageBacklog, MessagePage, MessageRecord, MessageState
+from offpath.model.post import PostRecord
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.jobs import FailureDocument
+from offpath.operating.documents.posts import PostDocument, describe_posts
 from offpath.operating.redaction import PLAIN, Redaction
 
 
@@ -41,6 +43,8 @@ class MessageShown(MessageDocument, frozen=True, kw_only=True):
 
     payload: Any
     headers: Any
+    posts: tuple[PostDocument, ...]
+    """Its posts among the last twenty to its endpoint, the newest first."""
 
 
 class StreamStanding(Struct, frozen=True, kw_only=True):
@@ -67,10 +71,18 @@ def describe(one: MessageRecord, seen: Redaction = PLAIN) -> MessageDocument:
     return filled(MessageDocument, one, failure=_failure(one, seen))
 
 
-def describe_whole(one: MessageRecord, seen: Redaction = PLAIN) -> MessageShown:
+def describe_whole(
+    one: MessageRecord, seen: Redaction = PLAIN, posts: Iterable[PostRecord] = ()
+) -> MessageShown:
     """The document of one message."""
-    payload, headers = seen.payload(one.payload), seen.payload(one.headers)
-    return filled(MessageShown, one, failure=_failure(one, seen), payload=payload, headers=headers)
+    return filled(
+        MessageShown,
+        one,
+        failure=_failure(one, seen),
+        payload=seen.payload(one.payload),
+        headers=seen.payload(one.headers),
+        posts=describe_posts(posts),
+    )
 
 
 def describe_page(

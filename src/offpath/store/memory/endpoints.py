@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
+from offpath.model.post import PostRecord, newest_posts
 from offpath.store.memory.tables import Tables
 from offpath.store.rows.endpoints import noted, put_over, switched
 
@@ -44,4 +46,17 @@ def note(tables: Tables, now: datetime, told: EndpointNote) -> Endpoint | None:
 
 def delete(tables: Tables, name: str) -> bool:
     """Remove one; False: unknown."""
+    tables.posts.pop(name, None)
     return tables.endpoints.pop(name, None) is not None
+
+
+def put_posts(tables: Tables, posts: Sequence[PostRecord]) -> None:
+    """Keep how posts went, the newest of each endpoint."""
+    for name in {one.endpoint for one in posts} & set(tables.endpoints):
+        own = [one for one in posts if one.endpoint == name]
+        tables.posts[name] = newest_posts(tables.posts.get(name, ()), own)
+
+
+def posts_to(tables: Tables, name: str) -> list[PostRecord]:
+    """The newest posts to an endpoint."""
+    return list(tables.posts.get(name, ()))

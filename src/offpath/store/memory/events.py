@@ -19,6 +19,7 @@ from offpath.model.message import (
     MessageSettlement,
     MessageState,
 )
+from offpath.model.post import PostRecord
 from offpath.model.route import (
     Attempt,
     AttemptStatus,
@@ -106,6 +107,14 @@ class MemoryEvents(MemoryPart):
     async def delete_endpoint(self, name: str) -> bool:
         """Remove an endpoint."""
         return endpoints.delete(self._tables, name)
+
+    async def put_posts(self, posts: Sequence[PostRecord]) -> None:
+        """Keep how posts to endpoints went."""
+        endpoints.put_posts(self._tables, posts)
+
+    async def posts(self, endpoint: str) -> list[PostRecord]:
+        """The newest posts to an endpoint."""
+        return endpoints.posts_to(self._tables, endpoint)
 
     # -- the log and its routers -------------------------------------------------------------
 

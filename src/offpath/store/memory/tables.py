@@ -17,6 +17,7 @@ from offpath.model.finding import FindingRecord
 from offpath.model.group import GroupPolicy
 from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerAnswer, WorkerAsk, WorkerRecord
+from offpath.model.post import PostRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.memory.indexes import JobTally, LazyHeap, Suspects
@@ -73,6 +74,7 @@ class Tables:
         "mailbox",
         "occurrences",
         "pauses",
+        "posts",
         "routers",
         "running_of",
         "schedules",
@@ -119,6 +121,8 @@ class Tables:
         self.ledger = Ledger()
         self.routers = MemoryRouters()
         self.endpoints: dict[str, Endpoint] = {}
+        self.posts: dict[str, tuple[PostRecord, ...]] = {}
+        """The newest posts to each endpoint."""
         self.schedules: dict[str, ScheduleRecord] = {}
         self.occurrences: dict[str, dict[datetime, Occurrence]] = {}  # of a schedule, by its time
 

@@ -73,3 +73,23 @@ returning
 -- name: delete_endpoint
 -- Removes an endpoint.
 delete from offpath.endpoint where name = :name::text returning 1
+
+-- name: hold_posts
+-- The kept posts of these endpoints, locked by name.
+select e.name, e.posts::text
+from offpath.endpoint e
+where e.name = any (array(select jsonb_array_elements_text(:names::text::jsonb)))
+order by e.name
+for update
+
+-- name: set_posts
+-- Keeps the posts of endpoints that are locked.
+update offpath.endpoint e
+set posts = b.posts::jsonb
+from jsonb_to_recordset(:batch::text::jsonb) as b (name text, posts text)
+where e.name = b.name
+returning 1
+
+-- name: posts
+-- The kept posts of an endpoint.
+select e.posts::text from offpath.endpoint e where e.name = :name::text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
+from offpath.model.post import PostRecord, newest_posts, read_posts, written_posts
 from offpath.store.hints import Hint
 from offpath.store.programs.answers import EndpointRow
 from offpath.store.programs.dialect import Dialect, Steps, ask, one
@@ -72,6 +74,33 @@ def note(d: Dialect, note: EndpointNote) -> Steps[Endpoint | None]:
 def delete(d: Dialect, name: str) -> Steps[bool]:
     """Remove one; False: unknown."""
     return bool((yield from one(d.sql["delete_endpoint"](name=name))))
+
+
+def put_posts(d: Dialect, posts: Sequence[PostRecord]) -> Steps[None]:
+    """Keep how posts went, the newest of each endpoint.
+
+    The rows are locked before they are read, by name, so that nobody's posts are written over.
+    """
+    names = sorted({one.endpoint for one in posts})
+    if not names:
+        return
+    rows = yield from ask(d.sql["hold_posts"](names=d.batch(names)))
+    batch = [
+        {"name": name, "posts": written_posts(newest_posts(read_posts(text), _of(name, posts)))}
+        for name, text in rows
+    ]
+    if batch:
+        yield from ask(d.sql["set_posts"](batch=d.batch(batch)), last=True)
+
+
+def _of(name: str, posts: Sequence[PostRecord]) -> Sequence[PostRecord]:
+    return [one for one in posts if one.endpoint == name]
+
+
+def posts_to(d: Dialect, endpoint: str) -> Steps[list[PostRecord]]:
+    """The newest posts to an endpoint."""
+    rows = yield from one(d.sql["posts"](name=endpoint))
+    return [each for (text,) in rows for each in newest_posts(read_posts(text))]
 
 
 def _endpoint(row: EndpointRow) -> Endpoint:

@@ -135,6 +135,8 @@ class SqlStore(SqlLedgerReads):
     set_endpoint = transition(endpoints.switch)
     note_endpoint = transition(endpoints.note)
     delete_endpoint = transition(endpoints.delete)
+    put_posts = transition(endpoints.put_posts, How(relaxed=True))
+    posts = transition(endpoints.posts_to, READS)
 
     # -- findings and health ---------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from offpath.model.declaration import KEEP, LIVE, Declaration
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.finding import FindingRecord
+from offpath.model.post import PostRecord, newest_posts, read_posts, written_posts
 from offpath.store.hints import Hint
 from offpath.store.redis import keys
 from offpath.store.redis.job_rows import json_text, micros, moment
@@ -77,7 +78,24 @@ async def delete_endpoint(unit: Unit, name: str) -> bool:
     if await _endpoint_of(unit, name) is None:
         return False
     unit.run("HDEL", keys.ENDPOINTS, name)
+    unit.run("HDEL", keys.POSTS, name)
     return True
+
+
+async def put_posts(unit: Unit, posts: Sequence[PostRecord]) -> None:
+    """Keep how posts went, the newest of each endpoint."""
+    for name in dict.fromkeys(one.endpoint for one in posts):
+        if await _endpoint_of(unit, name) is None:
+            continue
+        known = read_posts(await unit.hash_field(keys.POSTS, name))
+        own = [one for one in posts if one.endpoint == name]
+        unit.run("HSET", keys.POSTS, name, written_posts(newest_posts(known, own)))
+
+
+async def posts_to(unit: Unit, name: str) -> list[PostRecord]:
+    """The newest posts to an endpoint."""
+    (found,) = await unit.read(["HGET", unit.key(keys.POSTS), name])
+    return list(newest_posts(read_posts(found)))
 
 
 # -- declarations --------------------------------------------------------------------------------

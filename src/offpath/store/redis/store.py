@@ -39,6 +39,7 @@ from offpath.model.message import (
     MessageSettled,
     MessageSettlement,
 )
+from offpath.model.post import PostRecord
 from offpath.model.schedule import Firing, FiringStatus, Occurrence, Schedule, ScheduleRecord
 from offpath.model.settlement import Settled, Settlement
 from offpath.runtime.clock import Clock
@@ -441,6 +442,14 @@ class RedisStore(PartialStore):
     async def delete_endpoint(self, name: str) -> bool:
         """Remove an endpoint."""
         return await self._do(lambda unit: documents.delete_endpoint(unit, name))
+
+    async def put_posts(self, posts: Sequence[PostRecord]) -> None:
+        """Keep how posts to endpoints went."""
+        await self._do(lambda unit: documents.put_posts(unit, posts), grows=True)
+
+    async def posts(self, endpoint: str) -> list[PostRecord]:
+        """The newest posts to an endpoint."""
+        return await documents.posts_to(await self._look(), endpoint)
 
     # -- schedules -------------------------------------------------------------------------
 

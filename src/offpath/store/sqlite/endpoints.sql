@@ -62,3 +62,21 @@ returning
 -- Removes an endpoint.
 delete from offpath_endpoint where name = :name
 returning 1
+
+-- name: hold_posts
+-- The kept posts of these endpoints.
+select name, posts
+from offpath_endpoint
+where name in (select value from json_each(:names))
+order by name
+
+-- name: set_posts
+-- Keeps the posts of endpoints.
+update offpath_endpoint set posts = new.value ->> 'posts'
+from json_each(:batch) as new
+where offpath_endpoint.name = new.value ->> 'name'
+returning 1
+
+-- name: posts
+-- The kept posts of an endpoint.
+select posts from offpath_endpoint where name = :name

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any, Final
 
 from offpath.app import App
-from offpath.model.brief import Kind
 from offpath.operating import event_views
 from offpath.operating.documents import endpoints, messages, routers
 from offpath.operating.documents.endpoints import EndpointList, EndpointShown
@@ -18,7 +17,6 @@ from offpath.operating.documents.routers import (
     RouterList,
     RouterShown,
 )
-from offpath.operating.short_ids import whole
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.queries import ATTEMPT_NAMES, LOG_NAMES, MESSAGE_NAMES
 
@@ -47,8 +45,7 @@ async def _messages(app: App, asking: Asking) -> MessageListing:
 
 
 async def _message(app: App, asking: Asking) -> MessageShown:
-    found = await app.messages.get(await whole(app, Kind.MESSAGE, asking.path["id"]))
-    return messages.describe_whole(found, asking.seen)
+    return await event_views.message(app, asking.path["id"], asking.seen)
 
 
 async def _endpoints(app: App, _: Asking) -> EndpointList:
@@ -138,7 +135,7 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="endpoint",
         path="/endpoints/{name}",
-        summary="One endpoint, and its newest messages.",
+        summary="One endpoint, its last twenty posts, and its newest messages.",
         document=EndpointShown,
         read=_endpoint,
     ),

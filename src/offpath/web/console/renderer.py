@@ -66,6 +66,9 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "unsatisfiable": ("✖", "failed"),
     "expired": ("✖", "failed"),
     "unknown": ("·", "ended"),
+    "delivered": ("✔", "succeeded"),
+    "refused": ("✖", "failed"),
+    "later": ("◐", "paused"),
 }
 """The sign and the colour of a state, by its first word: never the colour alone."""
 
