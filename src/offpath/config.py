@@ -91,9 +91,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     ever.
     """
     store_timeout: SomeSeconds = 5.0
-    """The time for which a call waits for each answer of a Postgres server before it is given
-    up.
-    """
+    """The time that a call waits for each answer of a Postgres server; then it is given up."""
     migrate: bool = False
     """True if opening a Postgres app brings its schema up to date."""
     keep_delivered: Seconds | None = _DAY
@@ -345,6 +343,7 @@ def _secret_in(variables: Mapping[str, str], variable: str) -> str:
 
 
 _SECRET_FILES = {f"{PREFIX}URL_FILE": "url", f"{PREFIX}SECRET_KEY_FILE": "secret_key"}
+_TABLE = " [tool.offpath]"
 
 
 def _from_project(directory: Path) -> dict[str, _Found]:
@@ -355,9 +354,6 @@ def _from_project(directory: Path) -> dict[str, _Found]:
             f"{path}: [tool.offpath] has no setting {_unknown(unknown, FIELDS)}"
         )
     return {names[key]: (value, f"{path}{_TABLE}") for key, value in table.items()}
-
-
-_TABLE = " [tool.offpath]"
 
 
 def _project_table(directory: Path) -> tuple[dict[str, Any], Path | None]:
@@ -382,8 +378,7 @@ def _table_of(text: str) -> dict[str, Any]:
 
     # A project file that does not speak of us is not ours to judge.
     tool = tomllib.loads(text).get("tool", {}) if "offpath" in text else {}
-    table: dict[str, Any] = tool.get("offpath", {})
-    return table
+    return tool.get("offpath", {})  # type: ignore[no-any-return]  # the caller looks at it
 
 
 def _project_file(directory: Path) -> Path | None:
