@@ -79,6 +79,9 @@ SMOKE = {
     "sqlalchemy": (
         "from offpath.contrib.sqlalchemy import attach; from offpath.contrib.alembic import upgrade"
     ),
+    "reload": (
+        "from pathlib import Path; from offpath.cli.reload import Reloader; Reloader((), Path())"
+    ),
     "dashboard": "import jinja2, uvicorn, offpath.web; offpath.web.dashboard",
 }
 """What is done with each extra alone."""

@@ -46,7 +46,7 @@ from offpath.runtime.codec import Codec, JsonCodec
 from offpath.runtime.ids import IdGenerator, new_id, parse_id
 from offpath.runtime.metrics import Metrics
 from offpath.runtime.seats import checked_seat
-from offpath.runtime.threads import Threads
+from offpath.runtime.threads import HandlerPool
 from offpath.store.backends import Backend
 from offpath.store.seam import ObservedStore
 from offpath.store.telemetry.meter import StoreMeter
@@ -438,7 +438,7 @@ class App(
         parts = Parts(
             store=store,
             clock=self.clock,
-            threads=Threads(settings.handler_threads),
+            threads=HandlerPool(settings.handler_threads),
             report=self._report,
             new_id=self.new_id,
             writer=self._core.writer,

@@ -65,3 +65,9 @@ def test_one_that_carries_none_is_refused_with_what_to_write(framework: str, wri
 def test_an_app_of_ours_is_taken_as_it_is(write: Write) -> None:
     name = write("")
     assert load_app(f"{name}:jobs") is sys.modules[name].jobs
+
+
+def test_a_module_without_a_backend_of_ours_names_no_app(write: Write) -> None:
+    name = write('TASKS = {"default": {"BACKEND": "json.decoder.JSONDecoder"}}\n')
+    with pytest.raises(ConfigurationError, match="module:attribute"):
+        load_app(name)

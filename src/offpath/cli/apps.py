@@ -55,9 +55,14 @@ def given_app(
 def load_app(target: str) -> App:
     """The app at ``target``. The working directory is importable, as with ``python -m``.
 
+    A module of settings that name a backend of ours (``shop.settings``, as Django's) stands for the
+    app of that backend.
+
     Raises ``ConfigurationError`` that says which part was not found, or where the module fails.
     """
     module_name, sign, path = target.partition(":")
+    if module_name and not sign and (app := _of_settings(module_name)) is not None:
+        return app
     if not sign or not module_name or not path:
         raise ConfigurationError(f"{target!r} names no app: write module:attribute, as jobs:app")
     module = _module(module_name)
@@ -77,6 +82,21 @@ def load_app(target: str) -> App:
             'carries one as `state.offpath`, a Flask app as `extensions["offpath"]`'
         )
     return carried
+
+
+def _of_settings(name: str) -> App | None:
+    """The app of a project whose settings are this module; None if it has no backend of ours.
+
+    The settings name the backend's class, and the package of it knows how to set the project up.
+    """
+    backends = getattr(_module(name), "TASKS", None)
+    for alias, backend in backends.items() if isinstance(backends, dict) else ():
+        package = str(backend.get("BACKEND", "")).rpartition(".")[0]
+        makes = getattr(_module(package), "app_of_settings", None) if package else None
+        if makes is not None:
+            app: App = makes(name, alias)
+            return app
+    return None
 
 
 def _carried_by(found: object) -> object:

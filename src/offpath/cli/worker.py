@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import click
@@ -22,6 +23,7 @@ from offpath.cli.frame import framed, option_group, options
 from offpath.cli.logs import configure
 from offpath.cli.option_values import given_only, read_by
 from offpath.cli.program import GIVEN
+from offpath.cli.reload import Reloader
 from offpath.cli.worker_ends import EndsWatch, WorkerEnds, ends_option
 from offpath.config import Settings
 from offpath.errors import StoreUnavailable
@@ -123,6 +125,9 @@ _family = option_group(
 )
 @_overrides
 @click.option("--processes", type=click.IntRange(1, 256), help="The number of worker processes.")
+@click.option(
+    "--reload", is_flag=True, help="Begin anew when a file below this folder has changed."
+)
 @click.option("--url", metavar="URL", help="The store, for an app that names none itself.")
 @_health
 @ends_option
@@ -134,6 +139,7 @@ def worker(
     named: str | None,
     overrides: dict[str, Any],
     processes: int | None,
+    reload: bool,
     url: str | None,
     health: dict[str, Any],
     ends: WorkerEnds,
@@ -148,16 +154,21 @@ def worker(
     stop, 1 when the end of a job could not be recorded, or a loop died that was not to be started
     again. With --health-port it serves /livez, /readyz and /metrics; each of several processes on
     the next port. With --until-idle, --max-jobs or --max-seconds it ends by itself, with 3 when
-    jobs died or, until idle, work is left. The app may be a factory, as module:create(); it may
-    also be given as --app, otherwise the setting `app` (OFFPATH_APP) names it.
+    jobs died or, until idle, work is left. With --reload, which is for development, jobs that run
+    when a file is saved have 3 s to end, and are then given back. The app may be a factory, as
+    module:create(), or Django's settings, as shop.settings; it may also be given as --app,
+    otherwise the setting `app` (OFFPATH_APP) names it.
 
     \b
     offpath worker myservice.jobs:app
     offpath worker jobs:app --queues mail,default --concurrency 20 --processes 4
     offpath worker jobs:app --queues emails:5,reports --dispatch balanced
     offpath worker jobs:app --until-idle --max-seconds 600
+    offpath worker jobs:app --reload
     """
     configure(log_level, log_format)
+    if reload:
+        return _reloader(processes, ends).run()
     app = load_shared_app(target_of(target, named), url)
     settings = _with_health(app.settings, health)
     count = settings.processes if processes is None else processes
@@ -181,6 +192,19 @@ def _parent(settings: Settings, count: int, drain_timeout: float | None) -> Pare
     patience = settings.drain_timeout if drain_timeout is None else drain_timeout
     commands = [_child_command(settings, number, count) for number in range(count)]
     return Parent(commands, drain_timeout=patience)
+
+
+def _reloader(processes: int | None, ends: WorkerEnds) -> Reloader:
+    """The keeper of this command's worker. It imports nothing of the project's, so that a fault in
+    a file stops the worker and not the keeper.
+    """
+    if (processes or 1) > 1 or ends.any:
+        raise click.UsageError(
+            "--reload is for one worker that goes on: leave --processes and what ends it out"
+        )
+    given = [one for one in click.get_current_context().meta[GIVEN] if one != "--reload"]
+    own = [sys.executable, *interpreter_options(sys.orig_argv), "-m", "offpath", *given]
+    return Reloader(own, Path.cwd())
 
 
 def _child_command(settings: Settings, number: int, count: int) -> list[str]:

@@ -16,7 +16,7 @@ from offpath.model.new import Box
 from offpath.runtime.baggage import PLAIN, HeaderRules
 from offpath.runtime.codec import JsonCodec
 from offpath.runtime.loop import LoopSpec
-from offpath.runtime.threads import Threads
+from offpath.runtime.threads import HandlerPool
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Events:
         self._extended = extended
         self._headers = headers
         self._made: weakref.WeakSet[Loops] = weakref.WeakSet()
-        self._threads: Threads | None = None
+        self._threads: HandlerPool | None = None
 
     @property
     def plain_json(self) -> bool:
@@ -315,7 +315,7 @@ class Events:
     def run(self, function: Callable[[], Any], /) -> asyncio.Future[Any]:
         """Call a blocking handler or dispatcher in a thread."""
         if self._threads is None:
-            self._threads = Threads(self._home.settings.handler_threads, "offpath-events")
+            self._threads = HandlerPool(self._home.settings.handler_threads, "offpath-events")
         return self._threads.run(function)
 
     def held_by(self, worker: str) -> None:

@@ -45,7 +45,7 @@ class Parent:
 
     def __init__(self, commands: Sequence[Sequence[str]], *, drain_timeout: float) -> None:
         reading, self._writing = os.pipe()
-        self._children = [_Child(command, reading) for command in commands]
+        self._children = [Child(command, reading) for command in commands]
         self._drain_timeout = drain_timeout
         self._signals = 0
         self._leave_by = float("inf")
@@ -95,7 +95,9 @@ class Parent:
             child.send(signal.SIGQUIT)
 
 
-class _Child:
+class Child:
+    """One process of a command, which is told to stop when this one is gone."""
+
     def __init__(self, command: Sequence[str], pipe: int) -> None:
         self._command = [*command, "--parent-pipe", str(pipe)]
         self._pipe = pipe

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextvars import Context, copy_context
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -156,6 +158,58 @@ class Threads:
             answer(call.loop, call.future, value, error)
             # A thread that waits must not keep the last call's arguments and result alive.
             del call, value, error
+
+
+Place = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
+"""Where a function is called: it answers as :meth:`Threads.run` does."""
+_PLACE: Final[ContextVar[Place | None]] = ContextVar("offpath_handler_place", default=None)
+
+
+class HandlerPool(Threads):
+    """Threads for sync handlers; a test may have them called in a thread of its own."""
+
+    __slots__ = ("_place", "_taken")
+
+    def __init__(self, limit: int, name: str = "offpath-handler") -> None:
+        super().__init__(limit, name)
+        self._place = _PLACE.get()
+        """A worker's handlers begin in contexts of their own, which know nothing of its maker's."""
+        self._taken = False
+
+    def run(self, function: Callable[[], Any], /) -> asyncio.Future[Any]:
+        """Call ``function`` in a thread, or where :func:`handlers_called` says."""
+        place = self._place or _PLACE.get()
+        # what a handler begins runs in threads again: it may wait for it
+        if place is None or self._taken:
+            return super().run(function)
+        self._taken = True
+        return place(partial(self._placed, function))
+
+    def _placed(self, function: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it returns
+        _PLACE.set(None)
+        try:
+            return function()
+        finally:
+            self._taken = False
+
+
+@contextmanager
+def handlers_called(place: Place) -> Iterator[None]:
+    """Have sync handlers called in another place, for all that is begun in this context."""
+    token = _PLACE.set(place)
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
+def in_this_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Call ``function`` in the thread of the running loop, which stands still meanwhile."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    call = _Call(function, copy_context(), asyncio.get_running_loop(), future)
+    value, error = _outcome(call)
+    _settle(future, value, error)
+    return future
 
 
 def _outcome(call: _Call) -> tuple[Any, BaseException | None]:

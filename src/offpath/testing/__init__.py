@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from offpath.runtime.clock import ManualClock
 from offpath.testing.assertions import assert_enqueued, enqueued, refute_enqueued
-from offpath.testing.due_work import NeverIdle, drain
+from offpath.testing.due_work import NeverIdle, drain, drain_blocking
 from offpath.testing.faults import FlakyStore
 from offpath.testing.memory_swap import MemorySwap, swap_to_memory
 from offpath.testing.resources import swap_resource
@@ -34,6 +34,7 @@ __all__ = [
     "NeverIdle",
     "assert_enqueued",
     "drain",
+    "drain_blocking",
     "enqueued",
     "pass_time",
     "perform",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
+from offpath.runtime.threads import handlers_called, in_this_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,6 +33,7 @@ async def drain(
     limit: int = 1_000,
     timeout: float = 30.0,  # noqa: ASYNC109 - the message says what ran, which no caller could
     queues: Sequence[str] = (),
+    here: bool = False,
 ) -> AttemptCounts:
     """Run every job that is due now, and what those lead to; returns how many attempts ended how.
 
@@ -39,18 +41,50 @@ async def drain(
     ``clock.advance(60)`` and drain again. Cancelling and exceptions are as in a worker: what a
     handler raises is in the job's record (``await app.jobs.get(id)``), not raised here.
 
+    ``here``: sync handlers run in this thread, where the test's transaction is. The event loop
+    stands still meanwhile, so they cannot call ``ctx.blocking`` or ``app.blocking``; code without
+    a loop has :func:`drain_blocking`, where they can.
+
     Raises ``NeverIdle`` when there is still something due after ``limit`` attempts, or when
     ``timeout`` real seconds have passed; ``InvalidArgument`` when a worker runs in this process,
     which would take jobs without this call knowing.
     """
+    if not here:
+        return await _drained(app, app.worker(queues=queues), limit, timeout, queues)
+    with handlers_called(in_this_thread):
+        return await _one_by_one(app, limit, timeout, queues)
+
+
+def drain_blocking(
+    app: App, *, limit: int = 1_000, timeout: float = 30.0, queues: Sequence[str] = ()
+) -> AttemptCounts:
+    """Run what :func:`drain` runs, from code without an event loop; sync handlers in this thread.
+
+    So they see what this thread's transaction has written, and what they write is rolled back with
+    it. A job that a handler waits for runs in another thread, and so do async handlers.
+    """
+    return app.blocking.run_here(lambda: _one_by_one(app, limit, timeout, queues))
+
+
+async def _one_by_one(
+    app: App, limit: int, patience: float, queues: Sequence[str]
+) -> AttemptCounts:
+    """Drain with one handler at a time: a second one would wait for the thread of the first, and
+    the first may wait for the second.
+    """
+    return await _drained(app, app.worker(queues=queues, concurrency=1), limit, patience, queues)
+
+
+async def _drained(
+    app: App, worker: AppWorker, limit: int, patience: float, queues: Sequence[str]
+) -> AttemptCounts:
     checks.integer(limit, "limit", least=1, most=10_000_000)
     await _refuse_company(app)
-    worker = app.worker(queues=queues)
     running = asyncio.ensure_future(worker.run_until_idle(limit=limit))
     try:
-        await asyncio.wait({running}, timeout=timeout)
+        await asyncio.wait({running}, timeout=patience)
         if not running.done():
-            raise NeverIdle(_unfinished(worker.active(), timeout))
+            raise NeverIdle(_unfinished(worker.active(), patience))
         counts = running.result()
     finally:
         await _end(worker, running)

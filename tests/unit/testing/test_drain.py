@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from offpath import App, Context, InvalidArgument, JobState, RetryOptions, Snooze
-from offpath.testing import ManualClock, MemorySwap, NeverIdle, drain
+from offpath.testing import (
+    ManualClock,
+    MemorySwap,
+    NeverIdle,
+    drain,
+    drain_blocking,
+    swap_to_memory,
+)
 
 Memory = MemorySwap[ManualClock]
 
@@ -194,3 +201,91 @@ async def test_it_drains_a_file_as_well(tmp_path: Any) -> None:
         clock.advance(60)
         assert (await drain(app)).succeeded == 1
         assert await handle.result() == 7
+
+
+async def test_sync_handlers_run_in_the_callers_thread_when_it_says_so(
+    app: App, memory: Memory
+) -> None:
+    threads: list[str] = []
+
+    @app.task
+    def work(ctx: Context) -> None:
+        threads.append(threading.current_thread().name)
+        ctx.enqueue(fail.job())
+
+    @app.task(retry=1)
+    def fail() -> None:
+        threads.append(threading.current_thread().name)
+        raise LookupError
+
+    await work.enqueue()
+    counts = await drain(app, here=True)
+    assert (counts.succeeded, counts.dead) == (1, 1)
+    assert threads == [threading.current_thread().name] * 2
+
+
+async def test_a_handler_here_is_told_that_the_loop_stands_still(app: App, memory: Memory) -> None:
+    @app.task(retry=1)
+    def work() -> None:
+        app.blocking.jobs.count()
+
+    handle = await work.enqueue()
+    assert (await drain(app, here=True)).dead == 1
+    (failure,) = (await handle.status()).failures
+    assert "would block the event loop" in failure.message
+
+
+def test_blocking_code_runs_sync_handlers_in_its_own_thread(app: App) -> None:
+    seen: list[Any] = []
+    mine = threading.local()
+    mine.transaction = "open"
+
+    @app.task
+    def work(ctx: Context) -> int:
+        seen.append(mine.transaction)
+        ctx.blocking(ctx.step("note", lambda: seen.append(mine.transaction)))
+        return app.blocking.jobs.count()
+
+    @app.task
+    async def later() -> None:
+        seen.append(hasattr(mine, "transaction"))
+
+    with swap_to_memory(app):
+        handle = app.blocking.enqueue(work.job())
+        assert drain_blocking(app).succeeded == 1
+        assert seen == ["open", "open"]
+        assert handle.result() == 1
+        app.blocking.enqueue(later.job())
+        drain_blocking(app)
+        assert seen[2:] == [False]
+
+
+def test_a_handler_here_may_wait_for_what_it_begins(app: App) -> None:
+    threads: list[str] = []
+
+    @app.task
+    def inner() -> int:
+        threads.append(threading.current_thread().name)
+        return 7
+
+    @app.task
+    def outer() -> int:
+        return app.blocking.enqueue(inner.job(), inline=True).result(timeout=10)
+
+    with swap_to_memory(app):
+        handle = app.blocking.enqueue(outer.job())
+        drain_blocking(app)
+        assert handle.result() == 7
+        assert threads != [threading.current_thread().name]
+
+
+async def test_sync_handlers_of_inbound_messages_run_here_too(app: App, memory: Memory) -> None:
+    threads: list[str] = []
+
+    @app.inbox("shop")
+    def note(event: Any) -> None:
+        threads.append(threading.current_thread().name)
+
+    await app.accept("shop", "k-1", {"a": 1})
+    await drain(app, here=True)
+    assert threads == [threading.current_thread().name]

@@ -26,9 +26,18 @@ if TYPE_CHECKING:
     from offpath.contrib.django.backend import OffpathBackend, OffpathTask, app_of
     from offpath.contrib.django.connections import fresh_connections
     from offpath.contrib.django.decorator import task
+    from offpath.contrib.django.settings_module import app_of_settings
     from offpath.contrib.django.sign_in import session_auth
 
-__all__ = ["OffpathBackend", "OffpathTask", "app_of", "fresh_connections", "session_auth", "task"]
+__all__ = [
+    "OffpathBackend",
+    "OffpathTask",
+    "app_of",
+    "app_of_settings",
+    "fresh_connections",
+    "session_auth",
+    "task",
+]
 
 # Django imports this package before its settings may be read
 __getattr__ = late_names(
@@ -37,6 +46,7 @@ __getattr__ = late_names(
         "OffpathBackend": "offpath.contrib.django.backend",
         "OffpathTask": "offpath.contrib.django.backend",
         "app_of": "offpath.contrib.django.backend",
+        "app_of_settings": "offpath.contrib.django.settings_module",
         "fresh_connections": "offpath.contrib.django.connections",
         "session_auth": "offpath.contrib.django.sign_in",
         "task": "offpath.contrib.django.decorator",

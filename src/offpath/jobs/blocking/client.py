@@ -22,9 +22,11 @@ from offpath.jobs.client.core import core_of
 from offpath.jobs.client.selection import ids_of, the_record
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.worker_verbs import WorkingVerbs
+from offpath.jobs.handler.durable.lent_thread import Thread
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.job import BeginsInline, Job, begins_here
 from offpath.model.unsent import unsent
+from offpath.runtime.threads import handlers_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -143,6 +145,19 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
 
         Raises ``InvalidArgument`` inside an event loop: it would stand still meanwhile.
         """
+        loop = self._loop()
+        return wait(asyncio.run_coroutine_threadsafe(make(), loop))
+
+    def run_here(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine as :meth:`run` does; sync handlers that it leads to run in this thread.
+
+        For tests whose transaction is bound to their thread.
+        """
+        thread = Thread(self._loop())
+        with handlers_called(thread.run):
+            return thread.wait_for(make())
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
         if in_a_loop():
             raise InvalidArgument(
                 "app.blocking would block the event loop that runs here: "
@@ -154,7 +169,7 @@ class BlockingClient(BlockingEvents[A_co], Twin[Any]):
                 "the event loop in which this app was opened is not running: close the app there, "
                 "or use only app.blocking in this process"
             )
-        return wait(asyncio.run_coroutine_threadsafe(make(), loop))
+        return loop
 
     def open(self) -> None:
         """Open the app now instead of at the first call."""
