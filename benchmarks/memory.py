@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+import resource
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import offpath
 from benchmarks.jobs import CONCURRENCY, opened
 from benchmarks.report import Measurement
+from offpath.economy.ledger.reconciliation import Pulled, ReconcileRecord, RecordKind, Window
+from offpath.economy.ledger.sides import reconcile as compared
+from offpath.model.ledger.money import Currency, Money
 
 FLAT = 5_000_000
 """Jobs of the case ``flat``."""
 RUNNING = 1_000
 HANDLES = 100_000
+RECORDS = 1_000_000
+"""Records of each side of the case ``reconcile``."""
+WINDOW = Window(
+    since=datetime(2026, 1, 1, tzinfo=UTC), until=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(1)
+)
 _BULK = 1_000
 _ROUND = 20_000
 _MIB = 2**20
@@ -99,8 +110,28 @@ async def handles(backend: str, url: str) -> Measurement:
     )
 
 
+async def reconcile(backend: str, _url: str) -> Measurement:
+    """A processor's records and as many of ours, compared; one in 997 is on one side alone."""
+    before, begun = resident(), time.perf_counter()
+    report = compared(WINDOW, Pulled(processor=_records(0), ledger=_records(1)))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    note = f"{peak:.0f} MiB at most with {RECORDS:,} records a side, {before:.0f} before"
+    told = _told("reconcile", backend, f"{note}; {report.differing:,} differ")
+    told.per_s = RECORDS / (time.perf_counter() - begun)
+    return told
+
+
+def _records(side: int) -> Iterator[ReconcileRecord]:
+    for n in range(RECORDS):
+        if n % 997 or side:
+            key, amount = f"ch_{n * 7_919 % RECORDS:09}", Money(Currency.USD, n % 10_007)
+            yield ReconcileRecord(
+                kind=RecordKind.BUY, key=key, amount=amount, ref=f"r-{n}", at=WINDOW.since
+            )
+
+
 def _told(case: str, backend: str, note: str) -> Measurement:
     return Measurement(bench="memory", backend=backend, case=case, note=note)
 
 
-CASES: dict[str, Case] = {each.__name__: each for each in (flat, running, handles)}
+CASES: dict[str, Case] = {each.__name__: each for each in (flat, running, handles, reconcile)}

@@ -209,6 +209,7 @@ PLAIN_LOCKS = {
     "src/offpath/runtime/forks.py": "makes the locks that a child finds free",
     "src/offpath/runtime/threads.py": "made anew in a child, with the pool",
     "src/offpath/health/probe.py": "of a worker, which no child has",
+    "src/offpath/economy/ledger/sides.py": "of one comparison, which no child has",
     "src/offpath/store/seam.py": "of a store: a child forgets its parent's and opens its own",
     "src/offpath/store/postgres/log.py": "of a store",
     "src/offpath/store/sqlite/presence.py": "of a store",

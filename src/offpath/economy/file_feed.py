@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from offpath.economy.ledger.reconciliation import Pulled, Window
+from offpath.economy.ledger.reconciliation import Pulled, ReconcileRecord, Window
 from offpath.economy.record_format import RecordFormat
 from offpath.errors import InvalidArgument
 from offpath.model.ledger.faults import ProviderFailed
@@ -35,13 +36,18 @@ class FileFeed:
             ) from error
 
     def pull(self, window: Window) -> Pulled:
-        """The records of the window's file. Raises ``ProviderFailed``, retryable while the file is
-        not there.
+        """The records of the window's file, which is read as they are taken. Raises
+        ``ProviderFailed``, retryable while the file is not there.
         """
         since, until = (one.astimezone(self._zone) for one in (window.since, window.until))
         file = Path(self._path.format(since=since, until=until))
+        if not file.exists():
+            raise ProviderFailed(f"the processor's file is not there: {file}")
+        return Pulled(processor=self._records(file))
+
+    def _records(self, file: Path) -> Iterator[ReconcileRecord]:
         try:
-            return Pulled(processor=self._form.read(file))
+            yield from self._form.read(file)
         except OSError as error:
             raise ProviderFailed(f"the processor's file cannot be read: {error}") from error
         except InvalidArgument as error:

@@ -67,17 +67,18 @@ class RecordFormat(Struct, frozen=True, kw_only=True):
         if self.zone is not None:
             zone_of(self.zone)
 
-    def read(self, file: Path) -> tuple[ReconcileRecord, ...]:
-        """The records of a file: one JSON object a line, or CSV with a heading where its name ends
-        with ``.csv``, ``.tsv`` or ``.txt``.
+    def read(self, file: Path) -> Iterator[ReconcileRecord]:
+        """Give the records of a file one by one: a JSON object a line, or CSV with a heading where
+        its name ends with ``.csv``, ``.tsv`` or ``.txt``.
 
         Raises ``InvalidArgument`` with the number of the line that cannot be read, and OSError.
         """
         plain = file.suffix.lower() in {".csv", ".tsv", ".txt"}
         rows = self._csv(file) if plain else _lines(file)
         try:
-            found = (self._record(row, number) for number, row in rows)
-            return tuple(one for one in found if one is not None)
+            for number, row in rows:
+                if (record := self._record(row, number)) is not None:
+                    yield record
         except UnicodeError as error:
             written = "UTF-8" if self.encoding == "utf-8-sig" else self.encoding
             raise InvalidArgument(f"{file.name} is not written in {written}: {error}") from error

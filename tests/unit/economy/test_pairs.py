@@ -50,7 +50,9 @@ async def test_a_top_up_that_was_undone_is_a_record_to_be_reconciled(market: Mar
     committed(await reverse(market, made.postings[0]))
     window = Window(since=START, until=START + timedelta(days=1))
     found = {
-        one.kind: (one.key, str(one.amount)) for one in await recorded(market.app.store(), window)
+        one.kind: (one.key, str(one.amount))
+        async for page in recorded(market.app.store(), window)
+        for one in page
     }
     assert found == {
         RecordKind.BUY: ("pay-1", "USD:0.10"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ def _records(
     column: tuple[tuple[str, str], ...],
     kinds: tuple[tuple[str, str], ...],
     **form: Any,  # noqa: ANN401 - the options of a format
-) -> tuple[ReconcileRecord, ...]:
+) -> Iterator[ReconcileRecord]:
     from offpath.economy.record_format import RecordFormat
 
     given = {name: value for name, value in form.items() if value is not None}
@@ -99,7 +100,7 @@ def _pairs(_: click.Context, param: click.Parameter, values: tuple[str, ...]) ->
 )
 @economy_command
 async def reconcile(
-    economy: Economy, *, processor: tuple[ReconcileRecord, ...], window: Window
+    economy: Economy, *, processor: Iterator[ReconcileRecord], window: Window
 ) -> Shown:
     r"""Compare a processor's file with the ledger.
 
@@ -115,12 +116,10 @@ async def reconcile(
     offpath reconcile day.csv --since 2026-11-01T00:00Z --until 2026-11-02T00:00Z --column key=Id
     """
     from offpath.economy.ledger.reconciliation import Pulled
-    from offpath.economy.ledger.reconciliation import reconcile as compared
-    from offpath.economy.ledger.settled_records import recorded
+    from offpath.economy.ledger.settled_records import compared
 
     await economy.app.open()
-    ours = await recorded(economy.app.store(), window)
-    report = compared(window, Pulled(processor=processor, ledger=ours))
+    report = await compared(economy.app.store(), window, Pulled(processor=processor))
     return Shown(_document(report), _parts(report), exit=DONE if report.reconciled else FAILED)
 
 
@@ -129,9 +128,7 @@ def _document(report: ReconcileReport) -> dict[str, Any]:
     found = [_discrepancy(one) for one in report.discrepancies]
     return {
         "reconciled": report.reconciled,
-        "processor_orphans": report.processor_orphans,
-        "ledger_orphans": report.ledger_orphans,
-        "amount_drifts": report.amount_drifts,
+        "differing": report.differing,
         **document,
         "discrepancies": found,
     }
@@ -150,6 +147,7 @@ def _record(record: ReconcileRecord | None) -> dict[str, Any] | None:
 
 
 def _parts(report: ReconcileReport) -> list[Part]:
+    unlisted = report.differing - len(report.discrepancies)
     line = (
         f"{report.window}: {report.matched} matched of {report.processor_count} at the processor "
         f"and {report.ledger_count} in the ledger"
@@ -168,8 +166,10 @@ def _parts(report: ReconcileReport) -> list[Part]:
         (one.kind.value, str(one.processor_count), str(one.ledger_count), str(one.matched))
         for one in report.kinds
     ]
+    more = [f"{unlisted} more differences are counted and not listed"] if unlisted else []
     return [
         line,
         Table(("kind", "processor", "ledger", "matched"), kinds, ""),
         Table(("difference", "kind", "key", "processor", "ledger"), rows),
+        *more,
     ]

@@ -1,20 +1,23 @@
-"""Comparing what a payment processor cleared with what the ledger has: pure, and the same for any
-order of the records.
+"""The two sides of a reconciliation: what a payment processor cleared and what the ledger has, and
+the report of their comparison.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
-from itertools import zip_longest
+from typing import Final
 
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.ledger.money import Money
+
+LISTED: Final = 10_000
+"""Discrepancies of each difference that a report names. A file of another month differs in every
+line; all of them are counted."""
 
 
 class RecordKind(StrEnum):
@@ -87,8 +90,9 @@ class ReconcileRecord(Struct, frozen=True, kw_only=True):
 class Pulled(Struct, frozen=True, kw_only=True):
     """Both sides of a window, as a feed gives them. What is outside of the window is left out."""
 
-    processor: tuple[ReconcileRecord, ...] = ()
-    ledger: tuple[ReconcileRecord, ...] | None = None
+    processor: Iterable[ReconcileRecord] = ()
+    """Read once, in a thread: an iterator that reads a file as it goes keeps memory small."""
+    ledger: Iterable[ReconcileRecord] | None = None
     """Our side; None: what the ledger itself has in the window."""
 
 
@@ -121,121 +125,23 @@ class ReconcileReport(Struct, frozen=True, kw_only=True):
     matched: int
     processor_count: int
     ledger_count: int
+    processor_orphans: int = 0
+    """The number that only the processor has."""
+    ledger_orphans: int = 0
+    """The number that only the ledger has."""
+    amount_drifts: int = 0
+    """The number that both have, with other amounts."""
     discrepancies: tuple[Discrepancy, ...] = ()
-    """Ordered by difference, key and kind."""
+    """Ordered by difference, key and kind; at most 10,000 of each difference."""
     kinds: tuple[KindCounts, ...] = ()
     """The same by kind, for each that there is."""
 
     @property
     def reconciled(self) -> bool:
         """True if both sides agree on everything."""
-        return not self.discrepancies
+        return not self.differing
 
     @property
-    def processor_orphans(self) -> int:
-        """The number that only the processor has."""
-        return self._count(Difference.PROCESSOR_ORPHAN)
-
-    @property
-    def ledger_orphans(self) -> int:
-        """The number that only the ledger has."""
-        return self._count(Difference.LEDGER_ORPHAN)
-
-    @property
-    def amount_drifts(self) -> int:
-        """The number that both have, with other amounts."""
-        return self._count(Difference.AMOUNT_DRIFT)
-
-    def _count(self, difference: Difference) -> int:
-        return sum(one.difference is difference for one in self.discrepancies)
-
-
-def reconcile(window: Window, pulled: Pulled) -> ReconcileReport:
-    """Compare both sides of a window.
-
-    Records of the same kind and key are paired: equal amounts first, then what is left in order
-    of amount, reference and time, so that the order in which a feed gives them makes no difference.
-    """
-    processor = [one for one in pulled.processor if one.at in window]
-    ledger = [one for one in pulled.ledger or () if one.at in window]
-    ours, theirs = _by_key(ledger), _by_key(processor)
-    matched, found = Counter[RecordKind](), list[Discrepancy]()
-    for place in sorted({*ours, *theirs}):
-        same, rest = _paired(theirs.get(place, ()), ours.get(place, ()))
-        matched[place[0]] += same
-        found += [_discrepancy(place, one, other) for one, other in rest]
-    return ReconcileReport(
-        window=window,
-        matched=matched.total(),
-        processor_count=len(processor),
-        ledger_count=len(ledger),
-        discrepancies=tuple(sorted(found, key=_place)),
-        kinds=_counted(processor, ledger, matched),
-    )
-
-
-def _counted(
-    processor: Sequence[ReconcileRecord],
-    ledger: Sequence[ReconcileRecord],
-    matched: Counter[RecordKind],
-) -> tuple[KindCounts, ...]:
-    theirs, ours = (Counter(one.kind for one in side) for side in (processor, ledger))
-    return tuple(
-        KindCounts(
-            kind=kind, processor_count=theirs[kind], ledger_count=ours[kind], matched=matched[kind]
-        )
-        for kind in RecordKind
-        if theirs[kind] or ours[kind]
-    )
-
-
-_Place = tuple[RecordKind, str]
-
-
-def _by_key(records: Iterable[ReconcileRecord]) -> dict[_Place, list[ReconcileRecord]]:
-    found: dict[_Place, list[ReconcileRecord]] = defaultdict(list)
-    for record in sorted(records, key=_order):
-        found[record.kind, record.key].append(record)
-    return dict(found)
-
-
-def _paired(
-    processor: Sequence[ReconcileRecord], ledger: Sequence[ReconcileRecord]
-) -> tuple[int, list[tuple[ReconcileRecord | None, ReconcileRecord | None]]]:
-    """The number of equal ones, and the others in pairs as far as they go."""
-    twins = Counter(one.amount for one in processor) & Counter(one.amount for one in ledger)
-    unmatched = zip_longest(_without(processor, twins), _without(ledger, twins))
-    return twins.total(), list(unmatched)
-
-
-def _without(records: Sequence[ReconcileRecord], twins: Counter[Money]) -> list[ReconcileRecord]:
-    """The records but for the first so many of each amount."""
-    left, rest = twins.copy(), list[ReconcileRecord]()
-    for record in records:
-        if left[record.amount]:
-            left[record.amount] -= 1
-        else:
-            rest.append(record)
-    return rest
-
-
-def _discrepancy(
-    place: _Place, processor: ReconcileRecord | None, ledger: ReconcileRecord | None
-) -> Discrepancy:
-    if ledger is None:
-        difference = Difference.PROCESSOR_ORPHAN
-    elif processor is None:
-        difference = Difference.LEDGER_ORPHAN
-    else:
-        difference = Difference.AMOUNT_DRIFT
-    return Discrepancy(
-        difference=difference, kind=place[0], key=place[1], processor=processor, ledger=ledger
-    )
-
-
-def _order(record: ReconcileRecord) -> tuple[str, int, str, datetime]:
-    return (record.amount.currency, record.amount.minor, record.ref, record.at)
-
-
-def _place(one: Discrepancy) -> tuple[str, str, str]:
-    return (one.difference, one.key, one.kind)
+    def differing(self) -> int:
+        """The number of all disagreements, also of those that are not listed."""
+        return self.processor_orphans + self.ledger_orphans + self.amount_drifts

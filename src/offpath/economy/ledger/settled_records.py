@@ -1,15 +1,27 @@
-"""Our own side of a reconciliation: the records that the ledger has."""
+"""Our own side of a reconciliation: the records that the ledger has, and their comparison with a
+feed's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from offpath.economy.ledger.reconciliation import ReconcileRecord, RecordKind, Window
+from offpath.economy.ledger.reconciliation import (
+    Pulled,
+    ReconcileRecord,
+    ReconcileReport,
+    RecordKind,
+    Window,
+)
 from offpath.model.ledger.chart import USD_CLEARING
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.posting import LinkRecord, PostingRecord
+from offpath.runtime.threads import in_own_thread
 
 if TYPE_CHECKING:
     from offpath.store.protocol import Store
@@ -26,13 +38,37 @@ _NAMED: Final = frozenset({RecordKind.REVERSAL, RecordKind.DISPUTE})
 """By a posting's kind: what a record of it is of, and what it is matched by."""
 
 
-async def recorded(store: Store, window: Window) -> tuple[ReconcileRecord, ...]:
-    """The purchases, settled payouts, reversals and disputes that the ledger has in a window.
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""A way to call what blocks."""
+
+
+async def compared(
+    store: Store, window: Window, pulled: Pulled, *, reading: InThread = in_own_thread
+) -> ReconcileReport:
+    """The comparison of a feed's records with its own ones of the ledger, or with the store's.
+
+    ``reading`` calls what goes through the feed's records.
+    """
+    from offpath.economy.ledger.sides import Sides
+
+    with Sides(window) as sides:
+        await reading(partial(sides.add_processor, pulled.processor))
+        if pulled.ledger is not None:
+            await reading(partial(sides.add_ledger, pulled.ledger))
+        else:
+            async with aclosing(recorded(store, window)) as pages:
+                async for page in pages:
+                    await in_own_thread(partial(sides.add_ledger, page))
+        return await in_own_thread(sides.report)
+
+
+async def recorded(store: Store, window: Window) -> AsyncGenerator[list[ReconcileRecord], None]:
+    """Give the purchases, settled payouts, reversals and disputes that the ledger has in a window,
+    by pages.
 
     Read from the account that all real money passes, backwards: it costs what was posted since the
     window began, not what ever was.
     """
-    found: list[ReconcileRecord] = []
     since, before = _millis(window.since), 0
     async with store.ledger_snapshot() as reads:
         while links := await reads.ledger_links(
@@ -40,7 +76,7 @@ async def recorded(store: Store, window: Window) -> tuple[ReconcileRecord, ...]:
         ):
             postings = await reads.ledger_postings(ids=[one.posting for one in links], limit=_PAGE)
             known = {one.id: one for one in postings}
-            found += [
+            yield [
                 record
                 for link in links
                 if (record := _own(link, known.get(link.posting))) is not None
@@ -50,7 +86,6 @@ async def recorded(store: Store, window: Window) -> tuple[ReconcileRecord, ...]:
             # The store's clock may have been set back: a page that is older as a whole ends it.
             if max(one.at for one in links) < since or before == 1:
                 break
-    return tuple(found)
 
 
 def _own(link: LinkRecord, posting: PostingRecord | None) -> ReconcileRecord | None:

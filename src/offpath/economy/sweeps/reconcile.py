@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-
-from msgspec.structs import replace
+from functools import partial
 
 from offpath.economy.ledger.ports import ReconcileFeed
 from offpath.economy.ledger.reconciliation import Pulled, ReconcileReport, Window
-from offpath.economy.ledger.reconciliation import reconcile as compared
-from offpath.economy.ledger.settled_records import recorded
+from offpath.economy.ledger.settled_records import compared
 from offpath.economy.sweeps import telemetry
 from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.due_windows import DueWindow, due_windows
@@ -19,7 +17,7 @@ from offpath.economy.sweeps.summaries import FailedWindow, ReconcileSummary
 from offpath.model.ledger.faults import ProviderFailed
 
 AT_ONCE = 4
-"""Windows whose records are in memory at the same time."""
+"""Windows that are compared at the same time."""
 
 
 async def reconcile(run: Pass) -> ReconcileSummary:
@@ -55,19 +53,18 @@ async def _compared(
 ) -> ReconcileReport | FailedWindow:
     try:
         timeout = run.economy.ports.feed_timeout
-        pulled: object = await run.calls.call("the feed", feed.pull, window, timeout=timeout)
+        reading = partial(run.calls.call, "the feed", timeout=timeout)
+        pulled: object = await reading(feed.pull, window)
         if not isinstance(pulled, Pulled):
             kind = type(pulled).__name__
             raise ProviderFailed(f"a feed gives a Pulled, not {kind}", retryable=False)
-        if pulled.ledger is None:
-            pulled = replace(pulled, ledger=await recorded(run.store, window))
-        report = compared(window, pulled)
+        report = await compared(run.store, window, pulled, reading=reading)
         await drifted(run, report)
     except Exception as error:  # noqa: BLE001 - this window's alone
         code = code_of(error)
         run.tell(logging.ERROR, "worker.reconcile.failed", window=str(window), code=code)
         return FailedWindow(window, code, retryable(error))
-    telemetry.reconciled(run.metrics, len(report.discrepancies))
+    telemetry.reconciled(run.metrics, report.differing)
     if report.reconciled:
         run.tell(logging.INFO, "worker.reconcile.reconciled", window=str(window))
     else:
@@ -75,6 +72,6 @@ async def _compared(
             logging.WARNING,
             "worker.reconcile.drifted",
             window=str(window),
-            discrepancies=len(report.discrepancies),
+            discrepancies=report.differing,
         )
     return report

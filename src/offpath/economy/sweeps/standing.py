@@ -108,7 +108,7 @@ async def drifted(run: Pass, report: ReconcileReport) -> None:
         return
     first = report.discrepancies[0]
     text = (
-        f"{len(report.discrepancies)} differences between the processor and the ledger in "
+        f"{report.differing} differences between the processor and the ledger in "
         f"{report.window}, such as {first.difference} {first.kind} {first.key[:100]}"
     )
     await run.store.record_finding(name, text, new_id=run.economy.new_id())

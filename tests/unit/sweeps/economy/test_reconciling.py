@@ -14,8 +14,8 @@ from offpath.economy.ledger.reconciliation import (
     ReconcileReport,
     RecordKind,
     Window,
-    reconcile,
 )
+from offpath.economy.ledger.sides import reconcile
 from offpath.errors import InvalidArgument
 from offpath.model.ledger.money import Money
 
