@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 
 from offpath.errors import ConfigurationError, InvalidArgument
 from offpath.model.redact import HIDDEN, redact_url
-from offpath.model.served import OTHERS, by_queue, refused_queues
+from offpath.model.served import FORM, OTHERS, Dispatch, by_order, by_queue, refused_queues
 
 PREFIX = "OFFPATH_"
 MEMORY_URL = "memory://"
@@ -56,7 +56,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     queues: dict[str, Count | None] = {}
     """Queues that a worker serves, and how many jobs of each one process runs at once (None: as
     many as it has slots). None means all; ``*`` stands for all others. ``emails:5,reports``."""
-    dispatch: Literal["priority", "age", "balanced"] = "priority"
+    dispatch: Dispatch | dict[str, Dispatch] = "priority"
     """The order of a queue's jobs: by priority, by age, or by the turn of each fair_key."""
     lease_seconds: Annotated[float, Meta(ge=0.1, le=_DAY)] = 30.0
     """The time for which a worker may be out of touch before its jobs are given to others."""
@@ -431,10 +431,8 @@ def _prepared(name: str, given: object) -> object:
         return given.total_seconds()
     if name in _FOREVER and given in {"forever", math.inf}:
         return None
-    if name == "job_age_limits":
-        return _age_by_queue(given)
-    if name == "queues":
-        return by_queue(given)
+    if name in _READ_BY:
+        return _READ_BY[name][0](given)
     if not isinstance(given, str):
         return given
     if name in _DURATIONS:
@@ -467,11 +465,14 @@ def _hint(name: str) -> str:
         return " (seconds, a duration such as 7d, or forever)"
     if name in _DURATIONS:
         return " (seconds, or a duration such as 500ms or 30s)"
-    if name == "queues":
-        return " (queues, comma-separated, each with or without a limit, as emails:5,reports)"
-    if name == "job_age_limits":
-        return " (queue=duration, comma-separated, as mail=10m,bulk=1h)"
-    return ""
+    return f" ({_READ_BY[name][1]})" if name in _READ_BY else ""
+
+
+_READ_BY = {
+    "queues": (by_queue, "queues, comma-separated, each with or without a limit, as emails:5,a"),
+    "dispatch": (by_order, FORM),
+    "job_age_limits": (_age_by_queue, "queue=duration, comma-separated, as mail=10m,bulk=1h"),
+}
 
 
 def _warn_of_unknown(variables: Mapping[str, str], known: Mapping[str, str]) -> None:

@@ -34,14 +34,12 @@ from offpath.jobs.client.core import core_of
 from offpath.jobs.worker.os_signals import StopSignals
 from offpath.jobs.worker.terms import Stopped
 from offpath.jobs.worker.worker import Worker
-from offpath.model.lease import Order
-from offpath.model.served import by_queue
+from offpath.model.served import by_order, by_queue
 from offpath.runtime.notify import Notifier, telling
 from offpath.runtime.parent import Parent
 from offpath.runtime.process import interpreter_options
 from offpath.store.backends import place_of
 
-ORDERS = [order.value for order in Order]
 _FIRST_TRY = 0.5
 _LONGEST_WAIT = 5.0
 """Seconds between two tries to open a store that is away at the start: doubled each time."""
@@ -70,7 +68,12 @@ _overrides = option_group(
         callback=read_by(lambda text, _option: by_queue(text) if text else None),
         help="The only queues to serve, as mail:5,default; a number is the most at once.",
     ),
-    click.option("--dispatch", type=click.Choice(ORDERS), help="The order of a queue's jobs."),
+    click.option(
+        "--dispatch",
+        callback=read_by(lambda text, _option: by_order(text) if text else None),
+        metavar="ORDER",
+        help="The order of a queue's jobs: priority, age, balanced; or mail:balanced,*:age.",
+    ),
     click.option(
         "--concurrency", type=click.IntRange(min=1), help="The most jobs at once in each process."
     ),
@@ -162,7 +165,7 @@ def worker(
     \b
     offpath worker myservice.jobs:app
     offpath worker jobs:app --queues mail,default --concurrency 20 --processes 4
-    offpath worker jobs:app --queues emails:5,reports --dispatch balanced
+    offpath worker jobs:app --queues emails:5,reports --dispatch emails:balanced,*:age
     offpath worker jobs:app --until-idle --max-seconds 600
     offpath worker jobs:app --reload
     """

@@ -1,11 +1,14 @@
-"""The queues that a worker serves, as people write them: names, with or without a limit."""
+"""The queues that a worker serves, as people write them: names, limits and orders."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 from offpath.errors import InvalidArgument
+from offpath.model import checks
+from offpath.model.lease import Order
 
 OTHERS = "*"
 """Among the queues of a worker: all that are not named."""
@@ -50,3 +53,33 @@ def refused_queues(queues: Mapping[str, int | None]) -> str | None:
     if queues.get(OTHERS) is not None:
         return "* stands for all other queues, which have no common limit: give each one its own"
     return None
+
+
+Dispatch: TypeAlias = Literal["priority", "age", "balanced"]
+FORM = "priority, age or balanced, or one for each queue, as mail:balanced,*:age"
+
+
+def by_order(given: object) -> object:
+    """``mail:balanced, *:age`` as a mapping from queue to word; anything else as it is."""
+    if isinstance(given, str) and ":" in given:
+        parts = [part.strip().rpartition(":") for part in given.split(",") if part.strip()]
+        return {name.strip(): word.strip() for name, _, word in parts}
+    return given
+
+
+def orders_of(given: object) -> tuple[Order, dict[str, Order]]:
+    """The order of all queues but those that have one of their own, and these.
+
+    Raises ``InvalidArgument``.
+    """
+    words = by_order(given)
+    if not isinstance(words, Mapping):
+        return _order(words), {}
+    own = {checks.name(name, "queue"): _order(word) for name, word in words.items()}
+    return own.pop(OTHERS, Order.PRIORITY), own
+
+
+def _order(word: object) -> Order:
+    if not isinstance(word, str) or word not in {each.value for each in Order}:
+        raise InvalidArgument(f"dispatch is {FORM}, not {word!r}")
+    return Order(word)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import Struct
 
+from offpath.model.served import Dispatch
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -138,8 +140,9 @@ class WorkerOverrides(WorkerHooks, total=False):
     queues: Sequence[str] | Mapping[str, int | None]
     """Queues to serve, none meaning all: a list, or how many jobs of each run at once here, as
     ``{"emails": 5, "reports": None}``; ``"*"`` stands for all others."""
-    dispatch: Literal["priority", "age", "balanced"]
-    """The order of a queue's jobs: by priority, by age, or by the turn of each fair_key."""
+    dispatch: Dispatch | Mapping[str, Dispatch]
+    """The order of a queue's jobs: by priority, by age, or by the turn of each fair_key; or the
+    order of each queue, as ``{"mail": "balanced", "*": "age"}``."""
     lease_seconds: float
     """The time for which it may be out of touch before its jobs are given to others."""
     poll_interval: float

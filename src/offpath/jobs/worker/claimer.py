@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from offpath.jobs.worker.backpressure import Brake
     from offpath.jobs.worker.hand import Hand
+    from offpath.jobs.worker.lines import OrderLine, OrderLines
     from offpath.jobs.worker.quarantine import Quarantine
     from offpath.model.job import LeasedJob
     from offpath.runtime.clock import Clock
@@ -50,27 +51,25 @@ class Claimer:
     that left work behind, a job has come due, or the poll interval has passed.
     """
 
-    def __init__(  # noqa: PLR0913 - a worker puts it together, once
+    def __init__(
         self,
         store: Store,
         clock: Clock,
         hand: Hand,
         *,
         worker: str,
-        queues: tuple[str, ...],
+        lines: OrderLines,
         start: Start,
         brake: Brake,
         resting: Callable[[], Collection[str]],
         declined: Callable[[], tuple[str, ...]],
         quarantine: Quarantine,
-        order: Order = Order.PRIORITY,
     ) -> None:
         self._store = store
         self._clock = clock
         self._hand = hand
         self._worker = worker
-        self._queues = queues
-        self._order = order
+        self._lines = lines
         self._shares = Shares()
         self._start = start
         self._brake = brake
@@ -157,9 +156,8 @@ class Claimer:
             return 0
         # They begin only while nothing else runs: beside other jobs this is no more than a look.
         room = min(quarantine.room(), limit)
-        request = self._request_of(
-            room, self._hand.rooms_when_empty(self._resting()), suspects_only=True
-        )
+        rooms = self._hand.rooms_when_empty(self._resting())
+        request = self._request_of(room, rooms, self._lines.queues, suspects_only=True)
         leased = await self._asked(request)
         quarantine.looked(more=leased.more, taken=len(leased.jobs))
         self._begin(leased, alone=True)
@@ -168,14 +166,33 @@ class Claimer:
     async def _claim_beside(self, limit: int) -> tuple[bool | float | None, int]:
         """Take what there is room for beside what runs."""
         most = min(self._hand.free, limit, BATCH)
-        request = self._request(most) if self.open and most else None
-        if request is None:
+        if not (self.open and most):
             self._left_behind = True
             return None, await self._claim_to_join(limit)
-        again, taken = await self._claim(request)
+        again, taken = await self._claim_in_turn(most)
         if self._left_behind or taken == most:
             taken += await self._claim_to_join(limit - taken)
         return again, taken
+
+    async def _claim_in_turn(
+        self, most: int, *, joining: bool = False
+    ) -> tuple[bool | float | None, int]:
+        """Take from one line after the other, until there is no room."""
+        answers: list[bool | float | None] = []
+        taken, behind = 0, False
+        for line in self._lines.in_turn():
+            request = self._request(most - taken, line) if taken < most else None
+            if request is None:
+                behind = True
+                continue
+            if joining:
+                request = msgspec.structs.replace(request, tasks=self._hand.room_to_join)
+            again, got = await self._claim(request, line)
+            answers.append(again)
+            taken += got
+            behind = behind or self._left_behind
+        self._left_behind = behind
+        return _soonest(answers), taken
 
     async def _claim_to_join(self, limit: int) -> int:
         """Take what needs no slot, since it joins a call that waits for more; how many came."""
@@ -184,14 +201,13 @@ class Claimer:
         if most <= 0 or not self.open:
             return 0
         behind = self._left_behind
-        request = self._request(most)
-        if request is None:
-            return 0
-        _, taken = await self._claim(msgspec.structs.replace(request, tasks=rooms))
+        _, taken = await self._claim_in_turn(most, joining=True)
         self._left_behind = self._left_behind or behind
         return taken
 
-    async def _claim(self, request: LeaseRequest) -> tuple[bool | float | None, int]:
+    async def _claim(
+        self, request: LeaseRequest, line: OrderLine
+    ) -> tuple[bool | float | None, int]:
         most = request.limit
         self._left_behind = False
         adopted = await self._adopt(request) if self._doubtful() else 0
@@ -201,7 +217,9 @@ class Claimer:
         taken = len(leased.jobs)
         self.more = leased.more
         self._begin(leased)
-        self._shares.took(leased.jobs, all_of_it=taken < most and not leased.more)
+        all_of_it = taken < most and not leased.more
+        self._shares.took(leased.jobs, all_of_it=all_of_it)
+        self._lines.took(line, leased.jobs, all_of_it=all_of_it)
         # A task at its limit was not asked for, or not any further: it may have more.
         self._left_behind = self._left_behind or leased.more or self._hand.saturated
         return self._next(more=leased.more, due_in=leased.due_in), taken
@@ -232,22 +250,25 @@ class Claimer:
         if not self.open:
             self._hand.changed.set()
 
-    def _request(self, most: int) -> LeaseRequest | None:
-        """The request of the next lease; None when there is no room for anything that could be
+    def _request(self, most: int, line: OrderLine) -> LeaseRequest | None:
+        """The request of a line's next lease; None when there is no room for anything that could be
         had.
         """
         resting = self._resting()
         tasks = {name: room for name, room in self._hand.room(most).items() if name not in resting}
         rooms = self._hand.queue_rooms(most)
-        if not tasks or (self._queues and not any(rooms.get(each, 1) for each in self._queues)):
+        if not tasks or (line.queues and not any(rooms.get(each, 1) for each in line.queues)):
             return None
-        return self._request_of(most, (tasks, rooms))
+        rooms.update(dict.fromkeys(line.skipped, 0))
+        return self._request_of(most, (tasks, rooms), line.queues, order=line.order)
 
     def _request_of(
         self,
         most: int,
         rooms: tuple[dict[str, int], dict[str, int]],
+        queues: tuple[str, ...],
         *,
+        order: Order = Order.PRIORITY,
         suspects_only: bool = False,
     ) -> LeaseRequest:
         tasks, queue_rooms = rooms
@@ -255,10 +276,10 @@ class Claimer:
             worker=self._worker,
             limit=most,
             tasks=tasks,
-            queues=self._queues,
+            queues=queues,
             queue_rooms=queue_rooms,
             served=self._shares.served,
-            order=self._order,
+            order=order,
             declined=self._declined(),
             suspects_only=suspects_only,
         )
@@ -309,3 +330,10 @@ class Claimer:
         run = Run(job, task, options, store_time=time, leased_at=at)
         run.fault = fault
         return run
+
+
+def _soonest(answers: list[bool | float | None]) -> bool | float | None:
+    """The first of the times at which to ask again; True is at once, None at the next poll."""
+    if any(one is True for one in answers):
+        return True
+    return min((one for one in answers if one is not None), default=None)

@@ -22,6 +22,7 @@ from offpath.jobs.worker.fan_out import ours, with_fan_out
 from offpath.jobs.worker.hand import Hand
 from offpath.jobs.worker.heartbeat import Heartbeat
 from offpath.jobs.worker.judge import Judge
+from offpath.jobs.worker.lines import OrderLines
 from offpath.jobs.worker.lookahead import Lookahead
 from offpath.jobs.worker.progress import ProgressWriter
 from offpath.jobs.worker.quarantine import Quarantine
@@ -383,13 +384,12 @@ class Engine:
             parts.clock,
             self.hand,
             worker=self.info.id,
-            queues=settings.queues,
+            lines=OrderLines(settings.queues, settings.order, settings.orders),
             start=self.start,
             resting=self.selection.resting,
             declined=self.selection.passed_over,
             quarantine=self.quarantine,
             brake=Brake(settings.backpressure, self.load, parts.clock, parts.report),
-            order=settings.order,
         )
 
     def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:

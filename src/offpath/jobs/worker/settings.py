@@ -14,8 +14,7 @@ from offpath.jobs.values.offers import HOOKS, WorkerHooks, WorkerOverrides
 from offpath.jobs.worker.judge import AttemptRules
 from offpath.jobs.worker.terms import WorkerSettings
 from offpath.model import checks
-from offpath.model.lease import Order
-from offpath.model.served import by_queue, refused_queues
+from offpath.model.served import by_order, by_queue, orders_of, refused_queues
 from offpath.runtime.baggage import PLAIN, HeaderRules
 
 if TYPE_CHECKING:
@@ -31,9 +30,12 @@ def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
     given = {
         name: value for name, value in overrides.items() if value is not None and name not in HOOKS
     }
+    orders_of(given.get("dispatch", settings.dispatch))
     queues = given.get("queues")
     if isinstance(queues, str):
         raise InvalidArgument(f"queues must be a list, not one str: write queues=[{queues!r}]")
+    if "dispatch" in given:
+        given["dispatch"] = by_order(given["dispatch"])
     if queues is not None:
         given["queues"] = _checked_queues(by_queue(queues))
     try:
@@ -93,11 +95,13 @@ def worker_terms(
         headers=headers,
         abort_fails=settings.abort == "fail",
     )
+    order, orders = orders_of(settings.dispatch)
     return WorkerSettings(
         concurrency=settings.concurrency,
         queues=settings.served_queues,
         queue_limits=settings.queue_limits,
-        order=Order(settings.dispatch),
+        order=order,
+        orders=orders,
         lease_seconds=settings.lease_seconds,
         poll_interval=settings.poll_interval,
         drain_timeout=settings.drain_timeout,

@@ -40,6 +40,8 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     """The number of jobs of a queue that run at once; an absent queue has no limit of its own."""
     order: Order = Order.PRIORITY
     """The order in which a queue's jobs are taken."""
+    orders: dict[str, Order] = {}
+    """The queues that have another one."""
     lease_seconds: float = 30.0
     """The time for which the worker may be out of touch before its jobs are given to others."""
     poll_interval: float = 1.0

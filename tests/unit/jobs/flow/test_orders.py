@@ -148,3 +148,50 @@ async def test_a_queue_that_wakes_up_beside_a_flood_is_served_at_once(rig: Rig) 
         line.gates[f"flood{number}"].set()
         await breathe()
     assert await rig.state(job) is JobState.SUCCEEDED
+
+
+async def test_each_queue_is_taken_in_its_own_order(rig: Rig) -> None:
+    line = Line(rig)
+    for queue in ("old", "fair", "else"):
+        for name, priority, key in (("1", 1, "a"), ("2", 9, "a"), ("3", 5, "b")):
+            await line.add(f"{queue}{name}", queue=queue, priority=priority, fair_key=key)
+    orders = {"old": Order.AGE, "fair": Order.BALANCED}
+    await rig.run(concurrency=1, orders=orders)
+    by_queue = {queue: [n[-1] for n in line.order if queue in n] for queue in ("old", "else")}
+    assert by_queue == {"old": ["1", "2", "3"], "else": ["2", "3", "1"]}
+    assert sorted(line.order) == sorted(f"{q}{n}" for q in ("old", "fair", "else") for n in "123")
+
+
+async def test_queues_of_different_orders_take_turns(rig: Rig) -> None:
+    """A flood in one of them starves no other, and two queues of one order count as two."""
+    line = Line(rig)
+    for number in range(12):
+        for queue in ("a", "b", "c"):
+            await line.add(f"{queue}{number}", queue=queue)
+    await rig.run(concurrency=1, orders={"a": Order.AGE})
+    shares = Counter(name[0] for name in line.order[:12])
+    assert all(3 <= count <= 5 for count in shares.values()), shares
+
+
+async def test_a_queue_that_was_idle_does_not_make_up_for_it_beside_another_order(rig: Rig) -> None:
+    line = Line(rig)
+    for number in range(30):
+        await line.add(f"a{number}", queue="a")
+    await rig.run(concurrency=1, orders={"a": Order.AGE})
+    for number in range(8):
+        for queue in ("a", "b"):
+            await line.add(f"{queue}+{number}", queue=queue)
+    line.order.clear()
+    await rig.run(concurrency=1, orders={"a": Order.AGE})
+    assert Counter(name[0] for name in line.order[:6]) == {"a": 3, "b": 3}
+
+
+async def test_of_named_queues_each_has_its_order_and_no_other_is_served(rig: Rig) -> None:
+    line = Line(rig)
+    for queue in ("a", "b", "c"):
+        await line.add(f"{queue}1", queue=queue, priority=1)
+        await line.add(f"{queue}2", queue=queue, priority=2)
+    await rig.run(concurrency=1, queues=("a", "b"), orders={"a": Order.AGE, "c": Order.AGE})
+    assert [name for name in line.order if name[0] == "a"] == ["a1", "a2"]
+    assert [name for name in line.order if name[0] == "b"] == ["b2", "b1"]
+    assert len(line.order) == 4

@@ -64,6 +64,16 @@ def test_a_star_stands_for_all_other_queues() -> None:
     assert (made.queues, made.queue_limits) == ((), {"emails": 5})
 
 
+def test_each_queue_may_have_an_order(tmp_path: Path) -> None:
+    made = terms(dispatch={"mail": "balanced", "*": "age"})
+    assert (made.order, made.orders) == (Order.AGE, {"mail": Order.BALANCED})
+    settings = load(tmp_path, OFFPATH_DISPATCH="mail:balanced, a:b:age")
+    assert settings.dispatch == {"mail": "balanced", "a:b": "age"}
+    assert terms(dispatch={"mail": "age"}).order is Order.PRIORITY
+    table = load(tmp_path, 'dispatch = {mail = "balanced", "*" = "age"}')
+    assert table.dispatch == {"mail": "balanced", "*": "age"}
+
+
 def test_without_a_word_all_queues_are_served_by_priority() -> None:
     made = terms()
     assert (made.queues, made.queue_limits, made.order) == ((), {}, Order.PRIORITY)
@@ -79,6 +89,10 @@ def test_without_a_word_all_queues_are_served_by_priority() -> None:
         {"queues": {"a\n": 5}},
         {"queues": 5},
         {"dispatch": "random"},
+        {"dispatch": {"mail": "random"}},
+        {"dispatch": {"mail": ["age"]}},
+        {"dispatch": {"a\n": "age"}},
+        {"dispatch": 5},
     ],
 )
 def test_what_cannot_be_served_is_refused(bad: dict[str, Any]) -> None:
@@ -91,7 +105,7 @@ def test_what_cannot_be_served_is_refused(bad: dict[str, Any]) -> None:
     [
         ({"queues": {"emails": 0}}, "queue 'emails': .* 1 or more, or None, not 0"),
         ({"queues": ["emails:0"]}, "queue 'emails'"),
-        ({"dispatch": "random"}, "dispatch is one of priority, age, balanced"),
+        ({"dispatch": "random"}, "dispatch is priority, age or balanced, or one for each queue"),
     ],
 )
 def test_a_refusal_says_what_may_be(bad: dict[str, Any], says: str) -> None:
@@ -115,3 +129,8 @@ def test_what_is_no_number_of_jobs_is_refused_with_the_form(text: str) -> None:
 
 def test_a_list_may_name_a_queue_with_a_colon() -> None:
     assert by_queue(["mail:urgent", "bulk:3"]) == {"mail:urgent": None, "bulk": 3}
+
+
+def test_an_order_that_is_none_is_refused_in_the_environment(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="priority, age or balanced, or one for each"):
+        load(tmp_path, OFFPATH_DISPATCH="mail:random")
