@@ -53,7 +53,7 @@ async def test_who_names_a_wrong_row_is_answered_or_told_by_an_error_of_ours(
     name = name_of(backend, table)
     raw: list[str] = []
     with lifted(backend, [name]):
-        for column, value in _values(backend, name):
+        for column, value in _values(backend, name, CASES.index((table, scene))):
             _sweep(backend)
             calls = await getattr(Place(store), scene)()
             if _spoil(backend, name, column, value):
@@ -75,12 +75,15 @@ async def _raw(calls: Mapping[str, Call]) -> list[tuple[str, str]]:
     return found
 
 
-def _values(backend: Backend, table: str) -> Iterator[tuple[str, str]]:
-    """Each column with each value that is tried in it; few but in a campaign."""
-    for column, kind in columns_of(backend, table).items():
+def _values(backend: Backend, table: str, turn: int) -> Iterator[tuple[str, str]]:
+    """Each column with each value that is tried in it; in a plain run one of the usual ones, by
+    turns, so that the scenes of a table try different ones.
+    """
+    for place, (column, kind) in enumerate(columns_of(backend, table).items()):
         values = VALUES[backend.name].get(kind, ())
         usual = [value for value in values if value in _USUAL]
-        for value in values if CAMPAIGN else usual:
+        start = (turn + place) % len(usual) if usual else 0
+        for value in values if CAMPAIGN else usual[start : start + 1]:
             yield column, value
 
 
