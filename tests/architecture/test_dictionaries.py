@@ -21,6 +21,7 @@ SHARED = {
     "endpoints",
     "events",
     "flow",
+    "gates",
     "health",
     "jobs",
     "ledger_reads",
@@ -41,6 +42,8 @@ SHARED = {
 
 ONE_SIDED = {
     "late_workers": "SQLite looks before it takes the write lock of a rescue",
+    "count_gates_now": "Postgres passes over gates that others hold",
+    "count_watches": "SQLite changes one table in a statement, so it notes the ends first",
     "find_some": "SQLite plans without the values, so few jobs have one of their own",
     "some_limits": "SQLite plans without the values, so few keys have one of their own",
     "some_messages": "SQLite plans without the values, so few messages have one of their own",
@@ -48,10 +51,7 @@ ONE_SIDED = {
 """Blocks of those files that one database has alone, each with the reason."""
 
 UNLIKE = {
-    "add_gates": "SQLite has its clock and reads the counts of new gates apart, by recount_gates",
     "count_gates": "SQLite changes one table in a statement, so it is told the sums",
-    "end_gated": "SQLite is told the reason, and writes the failures apart",
-    "release_gated": "SQLite only asks whether one of the jobs is announced",
     "add_groups": "SQLite keeps no time of a group's end, and asks what is new",
     "count_groups": "SQLite keeps no time of a group's end",
     "catch_signals": "SQLite has looked for the signals before it writes the jobs",

@@ -65,7 +65,7 @@ def _batch(jobs: Sequence[LeasedJob], *names: str, **fields: Any) -> list[Settle
 
 
 async def _commit_gates(store: Store, clock: ManualClock) -> Call:
-    """One waits, one fires as it is made, one ends as it is made."""
+    """One waits, one fires as it is made, one ends as it is made, and so does the one behind it."""
     first, second = await _running(store, 2)
     await die(store, second)
     effects = Effects(
@@ -73,11 +73,13 @@ async def _commit_gates(store: Store, clock: ManualClock) -> Call:
             job(11, LATER, gate=uid(51), delay=5),
             job(12, LATER, gate=uid(52), deadline_in=5),
             job(13, LATER, gate=uid(53)),
+            job(14, LATER, gate=uid(54)),
         ),
         gates=(
             gate(51, 1, timeout=60),
             gate(52, 1, 2, need=1, of=Counting.SETTLED),
             gate(53, 1, 2),
+            gate(54, 13),
         ),
     )
     assert first.id == uid(1)
@@ -167,8 +169,12 @@ async def _cancel_groups(store: Store, clock: ManualClock) -> Call:
     await enqueue(store, job(20, group_id=uid(1), delay=60), job(30, delay=60))
     await store.commit(
         Effects(
-            jobs=(job(40, LATER, gate=uid(51), group_id=uid(1)), job(41, LATER, gate=uid(52))),
-            gates=(gate(51, 20), gate(52, 20)),
+            jobs=(
+                job(40, LATER, gate=uid(51), group_id=uid(1)),
+                job(41, LATER, gate=uid(52)),
+                job(42, LATER, gate=uid(53)),
+            ),
+            gates=(gate(51, 20), gate(52, 20), gate(53, 41)),
         )
     )
     return lambda: store.cancel_groups([uid(1), uid(30)], limit=10, keep=60)
@@ -198,8 +204,12 @@ async def _rescue_to_gates(store: Store, clock: ManualClock) -> Call:
     await _family(store, 2, group_policy=GroupPolicy.FAIL_FAST)
     await store.commit(
         Effects(
-            jobs=(job(20, LATER, gate=uid(51)), job(21, LATER, gate=uid(52))),
-            gates=(gate(51, 10), gate(52, 11, of=Counting.SETTLED)),
+            jobs=(
+                job(20, LATER, gate=uid(51)),
+                job(21, LATER, gate=uid(52)),
+                job(22, LATER, gate=uid(53)),
+            ),
+            gates=(gate(51, 10), gate(52, 11, of=Counting.SETTLED), gate(53, 20)),
         )
     )
     clock.advance(31)
@@ -211,8 +221,12 @@ async def _cancel_to_gates(store: Store, clock: ManualClock) -> Call:
     await store.admit(limit=10)
     await store.commit(
         Effects(
-            jobs=(job(20, LATER, gate=uid(51)), job(21, LATER, gate=uid(52))),
-            gates=(gate(51, 1), gate(52, 2, of=Counting.SETTLED)),
+            jobs=(
+                job(20, LATER, gate=uid(51)),
+                job(21, LATER, gate=uid(52)),
+                job(22, LATER, gate=uid(53)),
+            ),
+            gates=(gate(51, 1), gate(52, 2, of=Counting.SETTLED), gate(53, 20)),
         )
     )
     return lambda: store.cancel([uid(1), uid(2)], keep=60)

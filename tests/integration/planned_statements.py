@@ -164,7 +164,7 @@ def _expire(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
         SQL["due_blocked"](now=None, limit=BATCH),
         SQL["due_queued"](now=None, limit=BATCH),
         SQL["uncounted"](limit=BATCH),
-        SQL["behind_gates"](limit=BATCH),
+        SQL["behind_gates"](limit=BATCH, fired="[]"),
         SQL["missed_signals"](now=None, limit=BATCH),
         SQL["expire_signals"](now=None, limit=BATCH),
         SQL["time_out_gates"](now=None, ids=ids),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from offpath.model.changes import ChangedJob
-from offpath.model.gate import GateState
-from offpath.model.job import TERMINAL, DeadReason, JobState
-from offpath.store.postgres.gates import count_ends, count_left_ends, move_jobs, released
+from offpath.model.job import TERMINAL, DeadReason
 from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.limits import hold_again_steps
 from offpath.store.postgres.steps import public
+from offpath.store.postgres.words import PostgresWording
+from offpath.store.programs import gates
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.answers import MovedRow
-from offpath.store.programs.dialect import Announced, Steps, ask, embed
+from offpath.store.programs.dialect import Announced, Steps, embed
 from offpath.store.sql import Catalogue, Row
 
 
@@ -40,11 +40,12 @@ def conclude_steps(
     for root in roots:
         work.join_root(root, frozenset())
     watched = {end.id: False for end in ends if end.watched}
-    moved = yield from embed(count_ends(watched, keep, now, sql=sql))
+    w = PostgresWording(sql, now)
+    moved = yield from embed(gates.count_ends(w, watched, keep))
     if overdue is not None:
-        moved += yield from _catch_up(overdue, keep, now, sql)
+        moved += yield from embed(gates.catch_up(w, overdue, keep))
     announced.hear(row.announce for row in moved)
-    announced.moved |= released(moved)
+    announced.moved |= gates.released(moved)
     held = yield from hold_again_steps(given_back, now, sql=sql)
     for end in ends:
         if end.grouped:
@@ -57,26 +58,8 @@ def conclude_steps(
     done = {end.id for end in ends if _ends_group(end, last, left)}
     # which of the ends has decided a gate is not known here: one of them tells of all who died
     cause = max(watched, default="")
-    died = told(dead(moved), left, elsewhere=last)
+    died = told(gates.dead(moved), left, elsewhere=last)
     return Aftermath(done, [(each, cause) for each in died], held)
-
-
-def _catch_up(
-    overdue: Overdue, keep: float | None, now: datetime | None, sql: Catalogue
-) -> Steps[list[MovedRow]]:
-    """Count ends that nobody counted, and move the jobs of decided gates that were skipped."""
-    moved: list[MovedRow] = []
-    if overdue.uncounted:
-        moved += yield from embed(count_left_ends(overdue.uncounted, keep, now, sql=sql))
-    rows = yield from ask(sql["behind_gates"](limit=overdue.limit))
-    if rows:
-        states = {gate: GateState(state) for gate, state in rows}
-        behind = yield from embed(move_jobs(states, keep, now, sql=sql))
-        ended = {row.id: False for row in dead(behind)}
-        if ended:
-            behind = behind + (yield from embed(count_left_ends(ended, keep, now, sql=sql)))
-        moved += behind
-    return moved
 
 
 def _ends_group(end: End, last: Mapping[str, str], left: Mapping[str, Left]) -> bool:
@@ -128,11 +111,6 @@ def change(row: MovedRow) -> ChangedJob:
 def ended(row: MovedRow) -> bool:
     """True if the change is the end of the job."""
     return row.was != row.state and public(row.state) in TERMINAL
-
-
-def dead(rows: Iterable[MovedRow]) -> list[MovedRow]:
-    """The rows of jobs that have died."""
-    return [row for row in rows if row.state == JobState.DEAD.value]
 
 
 def _is_done(left: Mapping[str, Left], group: str) -> bool:

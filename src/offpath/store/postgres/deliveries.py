@@ -25,9 +25,10 @@ from offpath.model.message import (
     StreamRoom,
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
-from offpath.store.postgres.aftermath import dead, told
+from offpath.store.postgres.aftermath import told
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.steps import NEVER, moment, to_json
+from offpath.store.programs import gates
 from offpath.store.programs.answers import DueStreamRow, OutlookRow
 from offpath.store.programs.deliveries import handed
 from offpath.store.programs.dialect import Send, Steps, ask, embed
@@ -218,7 +219,7 @@ def settle_steps(
     effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
     enqueued, work = yield from embed(carry_out(effects, now, sql=sql))
     left = yield from work.lasting(now, sql=sql)
-    born = iter(with_deaths([*chain(*enqueued.values())], told(dead(work.moved), left)))
+    born = iter(with_deaths([*chain(*enqueued.values())], told(gates.dead(work.moved), left)))
     enqueued = {n: tuple(islice(born, len(some))) for n, some in enqueued.items()}
     return [
         MessageSettled(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from offpath.errors import WrongConnection
 from offpath.model.effects import Effects
@@ -15,7 +15,7 @@ from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ledger_post import OperationsFailed
 from offpath.store.postgres.log import Horizon, look_steps
 from offpath.store.postgres.session import Database, Pin
-from offpath.store.postgres.steps import ids_json, job_id, moment, to_json
+from offpath.store.postgres.words import PostgresWording
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.dialect import (
     Announced,
@@ -28,23 +28,22 @@ from offpath.store.programs.dialect import (
     embed,
 )
 from offpath.store.programs.instants import micros
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.sql import Catalogue, Row
 
 T = TypeVar("T")
 
 
-class PostgresDialect:
-    """Times are ISO texts, batches JSON; without a time that was given, the server's clock."""
+class PostgresDialect(PostgresWording):
+    """A transaction of our own connections."""
 
-    __slots__ = ("_horizon", "_now", "announced", "now", "sql")
+    __slots__ = ("_horizon", "_now", "announced")
 
     home: Final = "public"
 
     def __init__(
         self, sql: Catalogue, now: datetime | None, horizon: Horizon | None = None
     ) -> None:
-        self.sql: Final = sql
-        self.now: Final = moment(now)
+        super().__init__(sql, now)
         self.announced: Final = Announced()
         self._now = now
         self._horizon = horizon or Horizon()
@@ -55,46 +54,9 @@ class PostgresDialect:
         return None if self._now is None else micros(self._now) // 1000
 
     @property
-    def failures_first(self) -> bool:
-        """The trigger that writes the message about an end reads the failures that are there."""
-        return True
-
-    @property
     def stalled(self) -> bool:
         """The server lets others write meanwhile, so nobody waits for its lock."""
         return False
-
-    def at(self, moment_: datetime | None) -> str | None:
-        """A time as a parameter."""
-        return moment(moment_)
-
-    def span(self, seconds: float | None) -> float | None:
-        """A duration in seconds; the server refuses one that leads to no time."""
-        return seconds
-
-    def json(self, value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
-        """A document as it is kept."""
-        return to_json(value)
-
-    def batch(self, rows: Iterable[Any]) -> str:
-        """Rows as one parameter."""
-        return to_json(rows if isinstance(rows, list | tuple) else list(rows))
-
-    def ids(self, ids: Iterable[str]) -> str:
-        """Ids that are UUIDs, once each."""
-        return ids_json(ids)
-
-    def id(self, text: str) -> str | None:
-        """An id that is a UUID."""
-        return job_id(text)
-
-    def any_of(self, values: Sequence[str]) -> list[str] | None:
-        """A list, by which the server chooses an index."""
-        return list(values) or None
-
-    def told_the_time(self) -> tuple[Query, ...]:
-        """Triggers write the messages about announced jobs, and would otherwise take their own."""
-        return () if self.now is None else (self.sql["tell_the_time"](now=self.now),)
 
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects; the rows of groups are left for the end."""

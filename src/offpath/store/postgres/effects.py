@@ -19,14 +19,15 @@ from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.new import NewLogEvent
-from offpath.store.postgres.aftermath import dead, told
+from offpath.store.postgres.aftermath import told
 from offpath.store.postgres.enqueue import add_jobs, independent, join_roots, replacing_keys
-from offpath.store.postgres.gates import add_gates, require_gates
 from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.mailbox import add_messages, require_keys
-from offpath.store.postgres.steps import chunks, ids_json, moment, to_json
+from offpath.store.postgres.steps import chunks, ids_json, job_id, moment, to_json
+from offpath.store.postgres.words import PostgresWording
+from offpath.store.programs import gates
 from offpath.store.programs.dialect import Queries
-from offpath.store.refusals import refuse_contributions
+from offpath.store.refusals import no_gate, nothing_to_watch, refuse_contributions
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ def commit_steps(
     refuse_contributions(effects)
     answers, work = yield from carry_out({0: effects}, now, sql=sql)
     left = yield from work.writing(now, sql=sql)
-    return with_deaths(answers[0], told(dead(work.moved), left))
+    return with_deaths(answers[0], told(gates.dead(work.moved), left))
 
 
 def commit_within_steps(
@@ -137,15 +138,15 @@ def carry_out(
     # Before the first statement: what is refused without a look must leave nothing to take back.
     require_keys(one for effects in carried.values() for one in effects.messages)
     jobs = [job for effects in carried.values() for job in effects.jobs]
-    gates = [gate for effects in carried.values() for gate in effects.gates]
-    gated = bool(gates) or any(job.gate is not None for job in jobs)
+    made = [gate for effects in carried.values() for gate in effects.gates]
+    gated = bool(made) or any(job.gate is not None for job in jobs)
     # A settlement has locked these with its own jobs. And a plain job waits for nobody who could
     # wait for a root, so it is spared the round trip.
     if not settled and (gated or any(job.unique for job in jobs)):
-        yield from _hold_others(jobs, gates, sql)
+        yield from _hold_others(jobs, made, sql)
     if gated:
-        yield from require_gates(jobs, gates, sql=sql)
-    answers, work = yield from add_jobs(jobs, now, gates, sql=sql)
+        yield from _require_gates(jobs, made, sql=sql)
+    answers, work = yield from add_jobs(jobs, now, made, sql=sql)
     work.more.update(dict.fromkeys(joining, 0))
     work.operations = {n: one.operations for n, one in carried.items() if one.operations}
     # Rows of jobs still come before messages and gates: see the lock order.
@@ -155,7 +156,8 @@ def carry_out(
     )
     yield from add_log([one for effects in carried.values() for one in effects.log], now, sql=sql)
     if gated:
-        work.moved += yield from add_gates(gates, jobs, answers, now, ended=ended, sql=sql)
+        w = PostgresWording(sql, now)
+        work.moved += yield from gates.add(w, made, jobs, answers, ended=ended)
         work.end_moved(work.moved)
     of_jobs, of_messages = iter(answers), iter(written)
     return {
@@ -173,6 +175,35 @@ def _hold_others(jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogu
     if roots:
         ids = ids_json(roots.union(*(gate.on for gate in gates)))
         yield sql["lock_jobs_and_holders"](ids=ids, keys=to_json(replacing_keys(jobs)))
+
+
+def _require_gates(
+    jobs: Sequence[NewJob], gates: Sequence[NewGate], *, sql: Catalogue
+) -> Queries[None]:
+    """Raise ``GateError`` for what names a job or a gate that is not there; nothing is written."""
+    new = {job.id for job in jobs}
+    watched = {each for gate in gates for each in gate.on} - new
+    named = {job.gate for job in jobs if job.gate} - {gate.id for gate in gates}
+    known: set[str] = set()
+    if named or watched:
+        looked = sorted({*named, *(gate.id for gate in gates)})
+        rows = yield sql["known_gates"](ids=ids_json(looked))
+        known = {gate for gate, _, _ in rows}
+    for job in jobs:
+        if job.gate in named and job_id(job.gate or "") not in known:
+            raise no_gate(job.id, job.gate)
+    there: set[str] = set()
+    if watched:
+        # Locked, and not only read: a job that ended between this look and the row of the gate
+        # would be counted by neither side.
+        rows = yield sql["lock_jobs"](ids=ids_json(watched))
+        there = {job for job, _ in rows}
+    for gate in gates:
+        missing = [each for each in gate.on if each in watched and job_id(each) not in there]
+        # With a timeout the gate ends by itself, and a known gate is a repeat whose jobs may have
+        # been pruned. Any other gate would wait for ever.
+        if missing and gate.timeout is None and job_id(gate.id) not in known:
+            raise nothing_to_watch(gate.id, missing[0])
 
 
 def add_log(

@@ -22,11 +22,13 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.postgres.aftermath import told
-from offpath.store.postgres.gates import COUNTED
 from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.steps import from_micros, public
 from offpath.store.programs.answers import MovedRow
 from offpath.store.sql import Row
+
+_COUNTED: Final = 2
+"""The column ``watched`` of a job whose end is counted where it is watched, or is just being so."""
 
 _WANTED: Final = (Succeeded, Snoozed, Waiting)
 """Outcomes whose effects are carried out."""
@@ -50,7 +52,7 @@ class EndedRow(NamedTuple):
     def of(cls, row: Row) -> tuple[int, EndedRow]:
         """The settlement's place and what is said of it, from a row of the statement."""
         n, text, run_at, group, announce, watched, has_undo, redrives, _ = row
-        state, counted = public(text), watched == COUNTED
+        state, counted = public(text), watched == _COUNTED
         over = state in TERMINAL
         return n, cls(state, run_at, group, announce, counted, bool(has_undo), redrives, over)
 

@@ -16,9 +16,9 @@ returning id::text
 -- name: add_watches
 -- What new gates watch. Of a job that has ended "known" says how, of one that is not there "early".
 with watched as materialized (
-    select o.job::uuid as job, b.id as gate, o.n, b.known ->> o.job as known
-    from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, "on" jsonb, known jsonb)
-    cross join lateral jsonb_array_elements_text(b."on") with ordinality as o (job, n)
+    select (o.watch ->> 0)::uuid as job, b.id as gate, o.n, o.watch ->> 1 as known
+    from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, jobs jsonb)
+    cross join lateral jsonb_array_elements(b.jobs) with ordinality as o (watch, n)
 ),
 unseen as (
     insert into offpath.unseen (id) select distinct w.job from watched w where w.known = 'early'
@@ -335,7 +335,12 @@ where g.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
 -- is left alone.
 select g.id::text, g.state
 from offpath.job_gate g
-where g.behind and g.state in ('fired', 'unsatisfiable', 'timed_out')
+where g.id = any (array(
+        select b.id from offpath.job_gate b where b.behind
+        union
+        select jsonb_array_elements_text(:fired::text::jsonb)::uuid
+    ))
+    and g.state in ('fired', 'unsatisfiable', 'timed_out')
 order by g.id
 limit :limit::int
 for update skip locked

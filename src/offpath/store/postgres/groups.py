@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
-
 from offpath.model.group import Contribution, GroupPolicy
 from offpath.model.ledger.decision import LedgerOp
 from offpath.store.postgres.ledger_post import OperationsFailed, carry_embedded, carry_steps
@@ -198,21 +196,6 @@ class GroupWork:
 _FAILED = frozenset({"dead", "cancelled"})
 
 
-def drop_steps(groups: Iterable[str], gates: Iterable[str], *, sql: Catalogue) -> Steps[None]:
-    """Jobs of these were removed: groups and gates go with the last of their jobs."""
-    # Gates before groups, as in every transaction that has both.
-    ids, held = to_json(sorted(set(groups))), to_json(sorted(set(gates)))
-    yield Send(
-        (
-            sql["lock_gates"](ids=held, watching="[]"),
-            sql["drop_gates"](ids=held),
-            sql["lock_groups"](ids=ids),
-            sql["drop_groups"](ids=ids),
-        ),
-        last=True,
-    )
-
-
 def _left(rows: Iterable[Row]) -> dict[str, Left]:
     return {
         group: Left(is_open, bool(closing), bool(done)) for group, is_open, closing, done in rows
@@ -230,8 +213,3 @@ def _folded(so_far: str | None, given: Contribution) -> str:
         return given.fold(so_far, given.payload)
     except Exception as error:
         raise fold_raised(error) from error
-
-
-def texts(encoded: str) -> tuple[str, ...]:
-    """A JSON array of texts."""
-    return msgspec.json.decode(encoded, type=tuple[str, ...])

@@ -25,11 +25,9 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.death_faults import deaths
-from offpath.store.postgres.aftermath import dead
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ends import AppliedBatch
 from offpath.store.postgres.enqueue import replacing_keys
-from offpath.store.postgres.gates import count_ends, released
 from offpath.store.postgres.limits import (
     Nudge,
     cool_down_steps,
@@ -39,11 +37,12 @@ from offpath.store.postgres.limits import (
     nudge_limits,
 )
 from offpath.store.postgres.steps import ids_json, moment, to_json, told_the_time
+from offpath.store.postgres.words import PostgresWording
+from offpath.store.programs import gates
+from offpath.store.programs.aftermath import KEPT_FAILURES
 from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row
 
-# A job that is retried for ever must not grow a history for ever.
-KEPT_FAILURES: Final = 50
 _SKIPPED: Final = 8
 """Batches that do not try the quick way after one that tried without success."""
 
@@ -181,7 +180,8 @@ def settle_steps(
     )
     yield from _trim(batch, sql)
     # From the first gate on no row of a job is waited for, so nothing about jobs may follow.
-    moved = yield from embed(count_ends(batch.watched(), batch.keep(), now, sql=sql))
+    w = PostgresWording(sql, now)
+    moved = yield from embed(gates.count_ends(w, batch.watched(), batch.keep()))
     # Applied ones only: a worker that has lost its lease must not close a key for the fleet.
     cooled = cool_downs(settlements[n] for n in batch.applied)
     yield from cool_down_steps(cooled, now, sql=sql)
@@ -191,11 +191,11 @@ def settle_steps(
         batch.hold((yield from hold_again_steps(perhaps_closed, now, sql=sql)))
     batch.count(work, moved)
     if announced is not None:
-        announced.moved |= released(moved)
+        announced.moved |= gates.released(moved)
     # Rows of groups are where the members of a large group meet. They are locked last, so that they
     # are held for the shortest time.
     left = yield from work.lasting(now, sql=sql)
-    return batch.answers(enqueued, left, dead([*work.moved, *moved]))
+    return batch.answers(enqueued, left, gates.dead([*work.moved, *moved]))
 
 
 def _tell_waiting(announced: Announced, rows: Iterable[Row]) -> None:

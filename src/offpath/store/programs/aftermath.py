@@ -3,9 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import msgspec
 
 from offpath.model.changes import ChangedJob
+from offpath.model.job import DeadReason, Failure
+
+KEPT_FAILURES: Final = 50
+"""Failures that the history of a job keeps: one that is retried for ever must not grow one for
+ever.
+"""
+
+_GIVEN_UP: Final = {
+    DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
+    DeadReason.UNSATISFIABLE: (
+        "GateUnsatisfiable",
+        "too many of the jobs that its gate watches have failed: it cannot fire any more",
+    ),
+    DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
+}
+"""The failure of a job that died of its waiting."""
+
+
+class FailedAttempt(msgspec.Struct):
+    """A failure of a job, as ``add_failures`` takes it."""
+
+    id: str
+    delivery: int
+    failure: Failure
+
+
+def given_up(reason: str, attempt: int) -> Failure:
+    """The failure of a job that died of its waiting for ``reason``, undated."""
+    why = DeadReason(reason)
+    kind, message = _GIVEN_UP[why]
+    return Failure(kind=why.value, type=kind, message=message, attempt=attempt)
 
 
 class End(NamedTuple):

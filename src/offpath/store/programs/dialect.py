@@ -9,7 +9,7 @@ transaction.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import (
@@ -90,8 +90,8 @@ class Sight(NamedTuple):
     """The open transactions that hold it back, as an operator finds them."""
 
 
-class Dialect(Protocol):
-    """One database's way to say a program, for one transaction."""
+class Wording(Protocol):
+    """One database's way to say statements and their values, in anybody's transaction."""
 
     @property
     def sql(self) -> Catalogue:
@@ -104,32 +104,12 @@ class Dialect(Protocol):
         ...
 
     @property
-    def milliseconds(self) -> int | None:
-        """The store's time as the ledger keeps times; None is the database's own clock."""
-        ...
-
-    @property
-    def stalled(self) -> bool:
-        """True if workers that live could not renew their leases just now."""
-        ...
-
-    @property
-    def home(self) -> str:
-        """The schema of a table of the user's own that is named without one."""
-        ...
-
-    @property
     def failures_first(self) -> bool:
         """True if a failure is written before the end that it explains, so that a message tells it.
 
         The message about an end is written by a trigger: one reads the failures that are there, the
         other waits for the failure.
         """
-        ...
-
-    @property
-    def announced(self) -> Announced:
-        """Takes in what the transition changes for others."""
         ...
 
     def at(self, moment: datetime | None) -> Any:  # noqa: ANN401 - a parameter of this database
@@ -165,6 +145,37 @@ class Dialect(Protocol):
 
     def told_the_time(self) -> tuple[Query, ...]:
         """Statements that tell triggers a time that was given; none where there is no need."""
+        ...
+
+    def tally(self, ended: Mapping[str, bool], *, wait: bool) -> Queries[Sequence[Row]]:
+        """Count ended jobs, and whether they succeeded, in the open gates that watch them.
+
+        Returns the counts of these gates. Without ``wait`` those that others hold are left out.
+        """
+        ...
+
+
+class Dialect(Wording, Protocol):
+    """One database's way to say a program, for one transaction of our own."""
+
+    @property
+    def milliseconds(self) -> int | None:
+        """The store's time as the ledger keeps times; None is the database's own clock."""
+        ...
+
+    @property
+    def stalled(self) -> bool:
+        """True if workers that live could not renew their leases just now."""
+        ...
+
+    @property
+    def home(self) -> str:
+        """The schema of a table of the user's own that is named without one."""
+        ...
+
+    @property
+    def announced(self) -> Announced:
+        """Takes in what the transition changes for others."""
         ...
 
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
@@ -310,6 +321,11 @@ def ask(query: Query, *, last: bool = False) -> Steps[Rows]:
 def one(query: Query) -> Steps[Rows]:
     """A transaction of one statement."""
     return (yield from ask(query, last=True))
+
+
+def said(query: Query) -> Queries[Sequence[Row]]:
+    """Send a statement if its database needs it; returns its rows."""
+    return () if query.statement.nothing else (yield query)
 
 
 def one_at_a_time(steps: Steps[T]) -> Queries[T]:

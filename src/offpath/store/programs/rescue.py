@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -12,14 +12,11 @@ from offpath.model.job import DeadReason, Failure, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
 from offpath.model.suspicion import Lost, judged
 from offpath.store.hints import Hint
-from offpath.store.programs.aftermath import Aftermath, End
+from offpath.store.programs.aftermath import KEPT_FAILURES, Aftermath, End, FailedAttempt
 from offpath.store.programs.answers import STATES, OrphanRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.programs.leased import LEASED, WIDTH
 from offpath.store.sql import Query, Row
-
-KEPT_FAILURES: Final = 50
-"""Failures that the history of a job keeps."""
 
 Spared = Callable[[Dialect], Steps[Collection[str]]]
 """The workers that keep their jobs although their leases have ended, since their processes run."""
@@ -34,14 +31,6 @@ class _Fate(msgspec.Struct):
     ended: int
     begun: int
     suspected: str | None
-
-
-class FailedAttempt(msgspec.Struct):
-    """A failure of a job, as ``add_failures`` takes it."""
-
-    id: str
-    delivery: int
-    failure: Failure
 
 
 class _Orphan(NamedTuple):

@@ -8,23 +8,18 @@ from typing import Final
 import msgspec
 
 from offpath.model.changes import ChangedJob
-from offpath.model.job import DeadReason, Failure, JobState
+from offpath.model.job import DeadReason, JobState
 from offpath.store.hints import Hint
-from offpath.store.programs.aftermath import Aftermath, End, Overdue
+from offpath.store.programs.aftermath import (
+    KEPT_FAILURES,
+    Aftermath,
+    End,
+    FailedAttempt,
+    Overdue,
+    given_up,
+)
 from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, OverRow, WokenRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
-from offpath.store.programs.rescue import KEPT_FAILURES, FailedAttempt
-
-GIVEN_UP: Final = {
-    DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
-    DeadReason.UNSATISFIABLE: (
-        "GateUnsatisfiable",
-        "too many of the jobs that its gate watches have failed: it cannot fire any more",
-    ),
-    DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
-}
-"""The failure of a job that died of its waiting."""
-
 
 _WOKEN: Final = "woken"
 """The fate of a job that waited for a signal: it becomes due without one."""
@@ -139,13 +134,6 @@ def _record(d: Dialect, dead: Sequence[OverRow]) -> Steps[None]:
             d.sql["trim_failures"](ids=ids, keep=KEPT_FAILURES),
         )
     )
-
-
-def given_up(reason: str, attempt: int) -> Failure:
-    """The failure of a job that died of its waiting for ``reason``, undated."""
-    why = DeadReason(reason)
-    kind, message = GIVEN_UP[why]
-    return Failure(kind=why.value, type=kind, message=message, attempt=attempt)
 
 
 def _died(job: GivenUpRow) -> bool:

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from offpath.model.gate import GateState
-from offpath.model.job import JobState
-from offpath.store.hints import Hint
+from offpath.store.programs import gates
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Announced, Queries
 from offpath.store.sqlite import groups
-from offpath.store.sqlite.gates import End as Outcome
-from offpath.store.sqlite.gates import Following
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups
-from offpath.store.sqlite.parameters import batch, later
+from offpath.store.sqlite.parameters import batch
 from offpath.store.sqlite.session import SQL
+from offpath.store.sqlite.words import SqliteWording
 
 
 def aftermath_steps(
-    following: Following,
+    moved: Sequence[MovedRow],
     ended: Sequence[EndedJob],
+    cause: Mapping[str, str],
     *,
-    watched: Sequence[Outcome],
     joined: JoinedGroups | None = None,
     ensured: Collection[str] = (),
 ) -> Queries[tuple[Aftermath, Mapping[str, bool]]]:
-    """Count ends in gates, then in groups; with the outcome, the groups that have a row and whether
-    they are closing. A group whose last jobs died along is ended by one of ``ended``, if that is a
-    member of it.
+    """Count ends in groups, with those of jobs that gates have moved; with the outcome, the groups
+    that have a row and whether they are closing. A group whose last jobs died along is ended by one
+    of ``ended``, if that is a member of it. ``cause`` names for jobs that died what caused it.
     """
-    if watched:
-        yield from following.count(watched)
-    deaths = [
-        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.deaths
-    ]
-    closed = yield from groups.count_steps([*deaths, *ended], joined, ensured)
-    along = [
-        (each.told(group_done=each.id in closed.done), cause) for each, cause in following.deaths
-    ]
+    died = gates.dead(moved)
+    closed = yield from groups.count_steps([*map(groups.ended_job, died), *ended], joined, ensured)
+    along = [(each, cause.get(each.id, each.id)) for each in groups.told(died, closed.done)]
     return Aftermath(closed.done, along), closed.rows
 
 
@@ -52,39 +44,27 @@ def conclude_steps(
     overdue: Overdue | None,
 ) -> Queries[Aftermath]:
     """Count the ends of jobs that did not end by their worker."""
+    w = SqliteWording(now)
+    watched = {end.id: False for end in ends if end.watched}
+    moved = yield from gates.count_ends(w, watched, keep)
+    if overdue is not None:
+        moved += yield from gates.catch_up(w, overdue, keep)
+    announced.hear(row.announce for row in moved)
+    announced.moved |= gates.released(moved)
     held: set[str] = set()
     if given_back:
         rows = yield SQL["hold_closed"](keys=batch(sorted(set(given_back))), now=now)
         held = {job for (job,) in rows}
-    following = Following(now, None if keep is None else later(now, keep))
-    watched = [(end.id, "failed") for end in ends if end.watched]
-    if overdue is not None:
-        watched += yield from _catch_up(overdue, following)
     there = (yield from groups.there_steps(closing)) if closing else []
+    # Which of the ends has decided a gate is not known here: one of them tells of all who died.
+    cause = max(watched, default="")
     after, _ = yield from aftermath_steps(
-        following,
+        moved,
         [EndedJob(end.id, end.group_id, "dead", end.redrives) for end in ends],
-        watched=watched,
+        {row.id: cause for row in moved},
         ensured=there,
     )
     # Behind the counts, for a group may have got its row only there.
     if there:
         yield SQL["mark_groups"](ids=batch(there))
-    announced.hear([following.stirred])
-    if following.released:
-        announced.tell(Hint.WORK)
-    if after.deaths:
-        announced.moved.add(JobState.DEAD)
     return after._replace(held=held)
-
-
-def _catch_up(overdue: Overdue, following: Following) -> Queries[list[Outcome]]:
-    """Let go whom a fired gate holds still; the ends that are to be counted with the others."""
-    if overdue.fired:
-        yield from following.decided([(gate, GateState.FIRED) for gate in overdue.fired])
-    if overdue.uncounted:
-        yield SQL["note_counted"](ids=batch(list(overdue.uncounted)))
-    return [
-        (job, "succeeded" if succeeded else "failed")
-        for job, succeeded in overdue.uncounted.items()
-    ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from offpath.model.effects import Effects
@@ -11,71 +10,32 @@ from offpath.model.job import Enqueued
 from offpath.store.hints import Hints
 from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.dialect import Announced, Dialect, How, Queries, Sight, Steps, embed
-from offpath.store.programs.instants import micros
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.sql import Row
 from offpath.store.sqlite.aftermath import conclude_steps
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.limits import prune_steps
-from offpath.store.sqlite.parameters import batch, document, later
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.sqlite.words import SqliteWording
 
 T = TypeVar("T")
 
 
-class SqliteDialect:
-    """Times are microseconds, batches JSON; the store's clock is always given."""
+class SqliteDialect(SqliteWording):
+    """A transaction of the writer's thread, or of a reader."""
 
-    __slots__ = ("announced", "now", "stalled")
+    __slots__ = ("announced", "stalled")
 
-    sql: Final[Catalogue] = SQL
     home: Final = "main"
 
     def __init__(self, now: int, *, stalled: bool = False) -> None:
-        self.now: Final = now
+        super().__init__(now)
         self.stalled: Final = stalled
         self.announced: Final = Announced()
-
-    @property
-    def failures_first(self) -> bool:
-        """A failure completes the message of the newest change, so it comes behind that."""
-        return False
 
     @property
     def milliseconds(self) -> int:
         """The store's time in milliseconds."""
         return self.now // 1000
-
-    def at(self, moment: datetime | None) -> int | None:
-        """A time as a parameter."""
-        return None if moment is None else micros(moment)
-
-    def span(self, seconds: float | None) -> int | None:
-        """A duration in microseconds, which leads to a time."""
-        return None if seconds is None else later(self.now, seconds) - self.now
-
-    def json(self, value: Any) -> str:  # noqa: ANN401 - whatever msgspec encodes
-        """A document as it is kept."""
-        return document(value)
-
-    def batch(self, rows: Iterable[Any]) -> str:
-        """Rows as one parameter."""
-        return batch(rows)
-
-    def ids(self, ids: Iterable[str]) -> str:
-        """Ids, once each: any text may be one."""
-        return batch(sorted(set(ids)))
-
-    def id(self, text: str) -> str | None:
-        """An id: any text may be one."""
-        return text
-
-    def any_of(self, values: Sequence[str]) -> str | None:
-        """A JSON list."""
-        return batch(list(values)) if values else None
-
-    def told_the_time(self) -> tuple[Query, ...]:
-        """Statements take the time with them."""
-        return ()
 
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects, groups too: there is one writer, so nothing needs to come last."""

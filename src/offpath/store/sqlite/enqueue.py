@@ -7,7 +7,7 @@ a conflict it takes back itself; on a caller's connection :func:`whole` takes ba
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -16,14 +16,24 @@ from typing import Final, NamedTuple, TypeVar
 from offpath.errors import IdConflict, UniqueConflict, WrongConnection
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
+from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
+from offpath.store.programs import gates
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Queries
+from offpath.store.programs.gates import state_of
 from offpath.store.programs.instants import instant, micros, readable
-from offpath.store.refusals import id_taken, key_held, refuse_contributions, unknown_state
+from offpath.store.refusals import (
+    id_taken,
+    key_held,
+    no_gate,
+    nothing_to_watch,
+    refuse_contributions,
+    unknown_state,
+)
 from offpath.store.sql import Row
-from offpath.store.sqlite import gates
-from offpath.store.sqlite.groups import EndedJob, JoinedGroups, count_steps
+from offpath.store.sqlite.groups import JoinedGroups, count_steps, ended_job, told
 from offpath.store.sqlite.job_rows import (
     FINGERPRINT,
     ID,
@@ -38,8 +48,9 @@ from offpath.store.sqlite.job_rows import (
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.limits import agreed
 from offpath.store.sqlite.mailbox import Writing
-from offpath.store.sqlite.parameters import OUTER, batch
+from offpath.store.sqlite.parameters import OUTER, batch, later
 from offpath.store.sqlite.session import SQL
+from offpath.store.sqlite.words import SqliteWording
 
 T = TypeVar("T")
 
@@ -52,6 +63,19 @@ class _KeyHolder(NamedTuple):
     state: str
     run_at: int
     until: int | None = None
+
+
+class KnownGates(NamedTuple):
+    """The facts that a batch of new jobs needs about its gates."""
+
+    deadlines: Mapping[str, int | None]
+    watched: Collection[str] = frozenset()
+    """The jobs that the new gates watch. One of these that no gate watches in the end does no
+    harm.
+    """
+
+
+NO_GATES: Final = KnownGates({})
 
 
 class Inserted(NamedTuple):
@@ -90,20 +114,18 @@ def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     """
     jobs, messages, log = effects.jobs, effects.messages, effects.log
     writing = Writing(messages, log, now) if messages or log else None
-    known = yield from gates.known_steps(jobs, effects.gates, now)
+    known = yield from known_gates(jobs, effects.gates, now)
     # Jobs before gates, which count those that are there.
     inserted = yield from insert_steps(jobs, now, known)
     answers = inserted.answers
-    following = gates.Following(now)
-    if known is not gates.NO_GATES:
-        yield from following.made(known, jobs, answers)
-    deaths = [
-        EndedJob(each.id, each.group_id, "dead", each.redrives) for each, _ in following.deaths
-    ]
+    died: list[MovedRow] = []
+    if known is not NO_GATES:
+        made = yield from gates.add(SqliteWording(now), effects.gates, jobs, answers)
+        died = gates.dead(made)
     joined = joining(jobs, inserted)
-    if deaths or joined is not None:
-        closed = yield from count_steps(deaths, joined)
-        answers = with_deaths(answers, following.told(closed.done))
+    if died or joined is not None:
+        closed = yield from count_steps([ended_job(each) for each in died], joined)
+        answers = with_deaths(answers, told(died, closed.done))
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]
     if effects.operations:
@@ -159,7 +181,7 @@ def joining(jobs: Iterable[NewJob], inserted: Inserted) -> JoinedGroups | None:
 
 
 def insert_steps(
-    jobs: Sequence[NewJob], now: int, known: gates.Known = gates.NO_GATES
+    jobs: Sequence[NewJob], now: int, known: KnownGates = NO_GATES
 ) -> Queries[Inserted]:
     """The jobs alone, without their gates and the counts of their groups."""
     if not jobs:
@@ -189,6 +211,50 @@ def _created(rows: Sequence[NewRow]) -> list[Enqueued]:
         Enqueued(id=row[ID], job_id=row[ID], created=True, run_at=moments[row[RUN_AT]])
         for row in rows
     ]
+
+
+# -- gates -----------------------------------------------------------------------------------------
+
+
+def known_gates(jobs: Sequence[NewJob], gates: Sequence[NewGate], now: int) -> Queries[KnownGates]:
+    """Look at the gates of a batch before it is written. Raises GateError and StoreRejected."""
+    named = {job.gate: job.id for job in jobs if job.gate is not None}
+    if not named and not gates:
+        return NO_GATES
+    ids = dict.fromkeys([*named, *(gate.id for gate in gates)])
+    rows = yield SQL["known_gates"](ids=batch(list(ids)))
+    there = {gate: state_of(gate, state) for gate, state, _ in rows}
+    deadlines: dict[str, int | None] = {gate: deadline for gate, _, deadline in rows}
+    new: dict[str, NewGate] = {}
+    for gate in gates:
+        if gate.id not in there and gate.id not in new:
+            new[gate.id] = gate
+            deadlines[gate.id] = None if gate.timeout is None else later(now, gate.timeout)
+    for name, job in named.items():
+        if name not in deadlines:
+            raise no_gate(job, name)
+    yield from _check_watched(new, {job.id for job in jobs})
+    return KnownGates(deadlines, {each for gate in new.values() for each in gate.on})
+
+
+def _check_watched(new: Mapping[str, NewGate], planned: set[str]) -> Queries[None]:
+    """Every watched job is there or comes along, or the gate has a timeout."""
+    # Raises for an id that cannot be stored, before anything is looked up.
+    batch([each for gate in new.values() for each in gate.on])
+    wanted = {
+        each: gate.id
+        for gate in new.values()
+        if gate.timeout is None
+        for each in gate.on
+        if each not in planned
+    }
+    if not wanted:
+        return
+    # Without a timeout, a gate over a job that never comes would be open for ever.
+    there = {job for job, _ in (yield SQL["states"](ids=batch(list(wanted))))}
+    for job, gate in wanted.items():
+        if job not in there:
+            raise nothing_to_watch(gate, job)
 
 
 # -- what the database left out --------------------------------------------------------------------

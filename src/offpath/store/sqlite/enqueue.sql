@@ -126,3 +126,16 @@ returning id
 -- name: withdraw
 -- Takes back what the same transition has just inserted, so that a refusal leaves no trace.
 delete from offpath_job where id in (select value from json_each(:ids))
+
+-- name: lock_jobs
+-- Which of these jobs are there, and how they have ended. Nobody else writes meanwhile.
+select
+    id,
+    case state when 'succeeded' then 1 when 'dead' then -1 when 'cancelled' then -1 else 0 end
+from offpath_job
+where id in (select value from json_each(:ids))
+
+-- name: watch_jobs
+-- Watched jobs know that they are.
+update offpath_job set watched = case when finished_at is null then 1 else 2 end
+where id in (select value from json_each(:ids)) and watched = 0

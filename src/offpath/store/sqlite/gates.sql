@@ -4,44 +4,26 @@ select id, state, deadline from offpath_job_gate
 where id in (select value from json_each(:ids))
 
 -- name: add_gates
--- New gates.
-insert into offpath_job_gate (id, need, counting, total, deadline)
-select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+-- New gates, with what of the watched jobs has ended already. One that is there stays as it is.
+insert into offpath_job_gate (id, deadline, need, total, succeeded, failed, counting)
+select
+    value ->> 'id', :now + (value ->> 'timeout'), value ->> 'need', value ->> 'total',
+    value ->> 'succeeded', value ->> 'failed', value ->> 'counting'
 from json_each(:batch)
 where true
 on conflict (id) do nothing
+returning id
 
 -- name: add_watches
--- Whom new gates watch. What has ended already is counted.
+-- What new gates watch. Of a job that has ended it says how, of one that is not there "early".
 insert into offpath_gate_watch (job, gate, place, early, outcome)
 select
-    new.value ->> 0, new.value ->> 1, new.value ->> 2, job.id is null,
-    case job.state
-        when 'succeeded' then 'succeeded' when 'dead' then 'failed' when 'cancelled' then 'failed'
-    end
+    watched.value ->> 0, new.value ->> 'id', watched.key,
+    watched.value ->> 1 is 'early', nullif(watched.value ->> 1, 'early')
 from json_each(:batch) as new
-left join offpath_job as job on job.id = new.value ->> 0
+cross join json_each(new.value, '$.jobs') as watched
 where true
 on conflict (job, gate) do nothing
-
--- name: watch_jobs
--- Watched jobs know that they are.
-update offpath_job set watched = case when finished_at is null then 1 else 2 end
-where id in (select value from json_each(:ids)) and watched = 0
-
--- name: recount_gates
--- The counts of gates that were just made.
-update offpath_job_gate set
-    succeeded = (
-        select count(*) from offpath_gate_watch as seen
-        where seen.gate = offpath_job_gate.id and seen.outcome = 'succeeded'
-    ),
-    failed = (
-        select count(*) from offpath_gate_watch as seen
-        where seen.gate = offpath_job_gate.id and seen.outcome = 'failed'
-    )
-where id in (select value from json_each(:ids))
-returning id, need, counting, total, succeeded, failed
 
 -- name: count_watches
 -- Notes how watched jobs ended, for each open gate once.
@@ -54,7 +36,7 @@ where
         select 1 from offpath_job_gate as watching
         where watching.id = offpath_gate_watch.gate and watching.state = 'open'
     )
-returning job, gate, outcome
+returning gate, outcome
 
 -- name: count_gates
 -- Adds to the counts of gates.
@@ -67,9 +49,9 @@ returning id, need, counting, total, succeeded, failed
 
 -- name: decide_gates
 -- Gates are open no more.
-update offpath_job_gate set state = decided.value ->> 1
+update offpath_job_gate set state = decided.value ->> 'state'
 from json_each(:batch) as decided
-where offpath_job_gate.id = decided.value ->> 0 and offpath_job_gate.state = 'open'
+where offpath_job_gate.id = decided.value ->> 'id' and offpath_job_gate.state = 'open'
 
 -- name: release_gated
 -- Lets the jobs of gates go: what counts from now counts from this moment.
@@ -101,15 +83,21 @@ where
     gate in (select value from json_each(:ids))
     and +state = 'blocked'
     and reason = 'gate'
-returning announce
+returning
+    id, task, queue, group_id, 'blocked', state, attempt, parent, 1, announce, watched, redrives,
+    null
 
 -- name: end_gated
 -- The jobs of gates that cannot fire any more die.
 update offpath_job set
     state = 'dead',
-    reason = :reason,
+    reason = (
+        select iif(gate.state = 'timed_out', 'gate_timeout', 'unsatisfiable')
+        from offpath_job_gate as gate
+        where gate.id = offpath_job.gate
+    ),
     finished_at = :now,
-    expires_at = :expires_at,
+    expires_at = :now + :keep,
     blocked_until = null,
     watched = 2 * (watched > 0),
     unique_slot = case
@@ -125,11 +113,12 @@ update offpath_job set
             then unique_key
     end
 where
-    gate in (select value from json_each(:gates))
+    gate in (select value from json_each(:ids))
     and +state = 'blocked'
     and reason = 'gate'
 returning
-    id, seq, task, queue, group_id, attempt, parent, announce, watched, redrives, reason, gate
+    id, task, queue, group_id, 'blocked', state, attempt, parent, 1, announce, watched, redrives,
+    reason
 
 -- name: uncount_gates
 -- Failed jobs that are put back are counted no more in gates that are still open.
@@ -159,8 +148,15 @@ where
     )
 
 -- name: lock_gates
--- nothing
--- Nobody else writes meanwhile.
+-- What these gates are, and those that have yet to count jobs of "watching". Nobody else writes
+-- meanwhile.
+select id, state from offpath_job_gate
+where
+    id in (select value from json_each(:ids))
+    or id in (
+        select seen.gate from offpath_gate_watch as seen
+        where seen.job in (select value from json_each(:watching)) and seen.outcome is null
+    )
 
 -- name: drop_watches
 -- What the gates have watched that go with the last job that they held.
@@ -181,3 +177,17 @@ where
 -- name: note_counted
 -- These ended jobs are counted wherever they are watched.
 update offpath_job set watched = 2 where id in (select value from json_each(:ids))
+
+-- name: wait_at_gates
+-- nothing
+-- A new job is written with the deadline of its gate.
+
+-- name: note_behind
+-- nothing
+-- No job was skipped: nobody else holds one.
+
+-- name: behind_gates
+-- Gates that have fired and hold a job still, as workers of the version before left them.
+select id, state from offpath_job_gate
+where id in (select value from json_each(:fired)) and state = 'fired'
+limit :limit

@@ -8,13 +8,16 @@ transition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from offpath.model.changes import ChangedJob
 from offpath.model.group import Contribution, GroupPolicy
+from offpath.model.job import DeadReason
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.dialect import Queries
 from offpath.store.refusals import fold_raised
-from offpath.store.sqlite.parameters import batch
+from offpath.store.sqlite.parameters import OUTER, batch
 from offpath.store.sqlite.session import SQL, Session
 
 _FAILED = frozenset({"dead", "cancelled"})
@@ -27,6 +30,30 @@ class EndedJob(NamedTuple):
     group_id: str
     state: str
     redrives: int = 0
+
+
+def ended_job(row: MovedRow) -> EndedJob:
+    """A job that a gate or time has ended."""
+    return EndedJob(row.id, row.group_id, row.state, row.redrives)
+
+
+def told(died: Iterable[MovedRow], done: Collection[str]) -> list[ChangedJob]:
+    """The report of jobs that died; ``done`` are those that ended their groups."""
+    return [
+        ChangedJob(
+            id=each.id,
+            task=each.task,
+            queue=each.queue,
+            group_id=each.group_id,
+            was=OUTER[each.was],
+            state=OUTER[each.state],
+            attempt=each.attempt,
+            parent=each.parent,
+            group_done=each.id in done,
+            reason=None if each.reason is None else DeadReason(each.reason),
+        )
+        for each in died
+    ]
 
 
 class JoinedGroups(NamedTuple):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from offpath.errors import StoreRejected
 from offpath.model.job import Failure, JobState
+from offpath.store.programs.aftermath import KEPT_FAILURES
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.instants import LAST, instant
 from offpath.store.refusals import not_unicode
@@ -81,7 +82,6 @@ def span(seconds: float | None) -> int | None:
 _encode = msgspec.json.Encoder().encode
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 _failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
-FAILURES_KEPT: Final = 50
 OUTER: Final = {
     "scheduled": JobState.QUEUED,
     "ready": JobState.QUEUED,
@@ -113,4 +113,4 @@ def failure_steps(now: int, failures: Sequence[tuple[int, Failure]]) -> Queries[
         kind = failure.type.replace("\0", "\N{REPLACEMENT CHARACTER}")
         rows.append((job, kind, failure_text(failure, now)))
     yield SQL["record_failures"](failures=batch(rows))
-    yield SQL["trim_histories"](jobs=batch([job for job, _, _ in rows]), keep=FAILURES_KEPT)
+    yield SQL["trim_histories"](jobs=batch([job for job, _, _ in rows]), keep=KEPT_FAILURES)

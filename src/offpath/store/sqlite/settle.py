@@ -22,17 +22,20 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.death_faults import deaths
+from offpath.store.programs import gates
 from offpath.store.programs.aftermath import Aftermath
+from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.instants import instant, micros
-from offpath.store.sqlite import gates, groups, limits
+from offpath.store.sqlite import groups, limits
 from offpath.store.sqlite.aftermath import aftermath_steps
-from offpath.store.sqlite.enqueue import insert_steps, joining
+from offpath.store.sqlite.enqueue import NO_GATES, insert_steps, joining, known_gates
 from offpath.store.sqlite.groups import EndedJob, JoinedGroups
 from offpath.store.sqlite.isolation import isolating
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.mailbox import Writing
 from offpath.store.sqlite.parameters import OUTER, batch, failure_steps, later
 from offpath.store.sqlite.session import SQL, Session
+from offpath.store.sqlite.words import SqliteWording
 
 _CANCELLED: Final = JobState.CANCELLED.value
 _SUCCEEDED: Final = JobState.SUCCEEDED.value
@@ -121,10 +124,11 @@ class _Batch:
     def __init__(self, session: Session, now: int, settlements: list[Settlement]) -> None:
         self._session = session
         self._now = now
+        self._wording = SqliteWording(now)
         self._settlements = settlements
         self._applied: dict[str, _Applied] = {}
         self._enqueued: dict[str, tuple[Enqueued, ...]] = {}
-        self._following = gates.Following(now, _kept(settlements, now))
+        self._moved: list[MovedRow] = []
 
     def settle(self) -> list[Settled]:
         """Write it all; the groups come last, but for the ledger, which may refuse."""
@@ -139,11 +143,14 @@ class _Batch:
         self._forget_undo()
         ended = [self._applied[one.job.id] for one in mine]
         ended = [each for each in ended if each.ended]
+        watched = {each.id: each.state == _SUCCEEDED for each in ended if each.watched}
+        count = gates.count_ends(self._wording, watched, _kept(self._settlements))
+        self._moved += self._session.drive(count)
         after, rows = self._session.drive(
             aftermath_steps(
-                self._following,
+                self._moved,
                 [EndedJob(each.id, each.group_id, each.state, each.redrives) for each in ended],
-                watched=[(each.id, _counted(each)) for each in ended if each.watched],
+                self._causes(ended),
                 joined=joined,
                 ensured=[one.job.group_id for one in mine if self._needs_row(one)],
             )
@@ -157,9 +164,21 @@ class _Batch:
 
     def _hear(self) -> None:
         """Note what gates have done to other jobs."""
-        session, following = self._session, self._following
-        session.stirred = session.stirred or following.stirred
-        session.released = session.released or following.released
+        session, moved = self._session, self._moved
+        session.stirred = session.stirred or any(row.announce for row in moved)
+        session.released = session.released or JobState.QUEUED in gates.released(moved)
+
+    def _causes(self, ended: Sequence[_Applied]) -> dict[str, str]:
+        """The reporters of jobs that died: the one that made it, or the last that failed."""
+        made = {
+            each.job_id: maker
+            for maker, some in self._enqueued.items()
+            for each in some
+            if each.created
+        }
+        failed = [each.id for each in ended if each.watched and each.state != _SUCCEEDED]
+        other = failed[-1] if failed else next(iter(made.values()), "")
+        return {row.id: made.get(row.id, other) for row in self._moved}
 
     def _write_jobs(self) -> dict[str, int | None]:
         """Move the jobs on; returns when those that wait again are due."""
@@ -241,17 +260,13 @@ class _Batch:
         jobs = [job for one in carriers for job in _children(one)]
         made = [gate for one in carriers for gate in one.effects.gates]
         drive = self._session.drive
-        known = drive(gates.known_steps(jobs, made, self._now))
+        known = drive(known_gates(jobs, made, self._now))
         inserted = drive(insert_steps(jobs, self._now, known))
         left = iter(inserted.answers)
         for one in carriers:
             self._enqueued[one.job.id] = tuple(next(left) for _ in one.effects.jobs)
-        if known is not gates.NO_GATES:
-            for one in carriers:
-                named = [job.gate for job in one.effects.jobs if job.gate is not None]
-                named += [gate.id for gate in one.effects.gates]
-                self._following.causes.update(dict.fromkeys(named, one.job.id))
-            drive(self._following.made(known, jobs, inserted.answers))
+        if known is not NO_GATES:
+            self._moved += drive(gates.add(self._wording, made, jobs, inserted.answers))
         self._write(carriers)
         if any(job.announce for job in jobs):
             self._session.stirred = True
@@ -328,15 +343,11 @@ class _Batch:
         )
 
 
-def _kept(settlements: Iterable[Settlement], now: int) -> int | None:
+def _kept(settlements: Iterable[Settlement]) -> float | None:
     """The time for which jobs that die along with these are kept: the longest of them."""
     keeps = [one.keep for one in settlements]
     longest = [keep for keep in keeps if keep is not None]
-    return later(now, max(longest)) if longest and len(longest) == len(keeps) else None
-
-
-def _counted(job: _Applied) -> str:
-    return "succeeded" if job.state == _SUCCEEDED else "failed"
+    return max(longest) if longest and len(longest) == len(keeps) else None
 
 
 def _contributions(settlement: Settlement) -> list[Contribution]:
