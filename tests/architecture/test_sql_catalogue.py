@@ -19,7 +19,7 @@ _NAME = re.compile(r"^--[ \t]*name:[ \t]*(\S+)", re.MULTILINE)
 
 def _catalogues() -> list[Path]:
     folders = {path.parent for path in PACKAGE.rglob("*.sql")}
-    return sorted(folder for folder in folders if folder.name != "migrations")
+    return sorted(folder for folder in folders if folder.name not in {"migrations", "baseline"})
 
 
 def _strings(folder: Path) -> set[str]:

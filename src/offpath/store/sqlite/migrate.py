@@ -1,15 +1,19 @@
-"""Running the schema steps: each in one transaction, under the write lock, exactly once."""
+"""Running the schema steps: each in one transaction, under the write lock, exactly once.
+
+A new file takes the baseline instead, which is what all of them make, in one transaction.
+"""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Migration
 from offpath.store.schema import SchemaStep, pending, steps
+from offpath.store.sqlite.baseline import baseline
 from offpath.store.sqlite.session import SQL, Session
 
 KNOWN: Final = steps("offpath.store.sqlite.migrations")
@@ -31,16 +35,36 @@ def migrate(session: Session, now: int) -> list[Migration]:
     Others may do the same at once: each step looks again under the lock. A file that needs
     nothing is not locked.
     """
-    done: list[Migration] = []
+    done = [] if applied(session) else _locked(session, now, _whole)
     while pending(KNOWN, applied(session)):
-        session.control(SQL["begin"])
-        try:
-            done += _next(session, now)
-            session.control(SQL["commit"])
-        except BaseException:
-            session.rollback()
-            raise
+        done += _locked(session, now, _next)
     return done
+
+
+def _locked(
+    session: Session, now: int, step: Callable[[Session, int], list[Migration]]
+) -> list[Migration]:
+    session.control(SQL["begin"])
+    try:
+        done = step(session, now)
+        session.control(SQL["commit"])
+    except BaseException:
+        session.rollback()
+        raise
+    return done
+
+
+def _whole(session: Session, now: int) -> list[Migration]:
+    """Give a new file at once what all steps would make of it, and record them as applied."""
+    found = baseline(KNOWN)
+    if found is None or applied(session):  # another was first, now that the lock is held
+        return []
+    covered, text = found
+    session.run(SQL["make_record"]())
+    session.before("baseline")
+    for statement in statements(text):
+        session.raw(statement)
+    return [_recorded(session, step, now) for step in covered]
 
 
 def _next(session: Session, now: int) -> list[Migration]:
@@ -53,12 +77,12 @@ def _next(session: Session, now: int) -> list[Migration]:
     session.before(f"migration_{step.number:04}")
     for statement in statements(step.sql):
         session.raw(statement)
+    return [_recorded(session, step, now)]
+
+
+def _recorded(session: Session, step: SchemaStep, now: int) -> Migration:
     values = {"number": step.number, "name": step.name, "checksum": step.checksum}
     session.run(SQL["record"](**values, applied_at=now))
-    return [_migration(step, now)]
-
-
-def _migration(step: SchemaStep, now: int) -> Migration:
     return Migration(
         number=step.number, name=step.name, checksum=step.checksum, applied_at=instant(now)
     )
