@@ -14,6 +14,8 @@ from tests.integration.journal import note
 MOST = {"wide": 5, "narrow": 2, "single": 1}
 """``max_running`` of each key."""
 RATE = Rate(20, per=1.0)
+TOGETHER, OF_TENANT = 3, 2
+"""Room of the limit that all tenants share, and of the one that each has beside it."""
 
 app = offpath.App()
 
@@ -24,6 +26,21 @@ async def limited(ctx: offpath.Context, key: str, seconds: float) -> None:
     note(f"in-{key}", ctx.id, ctx.attempt)
     await asyncio.sleep(seconds)
     note(f"out-{key}", ctx.id, ctx.attempt)
+
+
+def _both(tenant: str, cost: int, _seconds: float) -> list[Limit]:
+    return [
+        Limit("shared", max_running=TOGETHER, cost=cost),
+        Limit(f"tenant:{tenant}", max_running=OF_TENANT),
+    ]
+
+
+@app.task(limit=_both)
+async def joined(ctx: offpath.Context, tenant: str, cost: int, seconds: float) -> None:
+    """Be in for some time, under two limits."""
+    note(f"in-{tenant}-{cost}", ctx.id, ctx.attempt)
+    await asyncio.sleep(seconds)
+    note(f"out-{tenant}-{cost}", ctx.id, ctx.attempt)
 
 
 @app.task(limit=Limit(key="rated", rate=RATE))

@@ -60,6 +60,44 @@ async def test_max_running_is_never_exceeded_while_workers_are_killed(
     assert not any(one.admitted for one in await app.limits.list())
 
 
+@pytest.mark.timeout(300)
+async def test_of_several_limits_none_is_exceeded_while_workers_are_killed(
+    app: offpath.App, fleet: Fleet
+) -> None:
+    """A job takes of all or of none, whoever takes it and whoever dies with it."""
+    places = [(tenant, cost) for tenant in "abc" for cost in (1, 2)]
+    each = scaled(25, 400)
+    await app.enqueue([service.joined.job(*place, TAKES) for _ in range(each) for place in places])
+    workers = [_start(fleet) for _ in range(3)]
+    for worker in workers:
+        await registered(app, worker)
+    deaths: dict[int, float] = {}
+    for number in range(scaled(3, 30)):
+        begun = _begun(fleet, places) + each // 2
+        await eventually(
+            lambda begun=begun: _begun(fleet, places) >= begun,  # type: ignore[misc]
+            within=60,
+            what=f"{begun} runs",
+        )
+        place = number % len(workers)
+        deaths[workers[place].pid] = fleet.now()
+        workers[place].kill()
+        workers[place] = _start(fleet)
+    await eventually(lambda: _all_ended(app), within=120, what="all jobs end")
+
+    weights = {f"{tenant}-{cost}": cost for tenant, cost in places}
+    assert _most(fleet, weights, deaths) == service.TOGETHER
+    for tenant in "abc":
+        of_one = {f"{tenant}-{cost}": 1 for cost in (1, 2)}
+        assert _most(fleet, of_one, deaths) == service.OF_TENANT, tenant
+    assert await app.jobs.count(state=JobState.SUCCEEDED) == each * len(places)
+    assert not any(one.admitted for one in await app.limits.list())
+
+
+def _begun(fleet: Fleet, places: list[tuple[str, int]]) -> int:
+    return sum(len(fleet.journal.all(f"in-{tenant}-{cost}")) for tenant, cost in places)
+
+
 @pytest.mark.timeout(120)
 async def test_a_rate_holds_over_the_whole_fleet(app: offpath.App, fleet: Fleet) -> None:
     most, per = service.RATE.count, 1.0
@@ -124,12 +162,17 @@ async def _kill_at_random(fleet: Fleet, workers: list[WorkerProcess]) -> dict[in
 
 
 def _peak(fleet: Fleet, key: str, deaths: dict[int, float]) -> int:
+    return _most(fleet, {key: 1}, deaths)
+
+
+def _most(fleet: Fleet, weights: dict[str, int], deaths: dict[int, float]) -> int:
     """The most that were in at once: from going in to coming out, or to their process's death."""
-    out = {(one.job, one.pid): one.at for one in fleet.journal.all(f"out-{key}")}
     changes: list[tuple[float, int]] = []
-    for one in fleet.journal.all(f"in-{key}"):
-        end = out.get((one.job, one.pid)) or deaths[one.pid]
-        changes += [(one.at, 1), (end, -1)]
+    for key, weight in weights.items():
+        out = {(one.job, one.pid): one.at for one in fleet.journal.all(f"out-{key}")}
+        for one in fleet.journal.all(f"in-{key}"):
+            end = out.get((one.job, one.pid)) or deaths[one.pid]
+            changes += [(one.at, weight), (end, -weight)]
     inside = peak = 0
     for _, change in sorted(changes):
         inside += change

@@ -163,6 +163,19 @@ async def shop(url: str) -> AsyncIterator[offpath.App]:
     async def told(a: int) -> int:
         return a
 
+    @app.task(
+        limit=[
+            offpath.Limit("api", max_running=3, cost=2),
+            offpath.Limit("shop", max_running=2, rate=offpath.Rate(5, per=60)),
+        ]
+    )
+    async def several(a: int) -> int:
+        return a
+
+    @app.task(limit=offpath.Limit("api", max_running=3))
+    async def alone(a: int) -> int:
+        return a
+
     @app.task(unique=offpath.Unique(key="one", period=60))
     async def single(a: int) -> int:
         return a
@@ -194,7 +207,7 @@ ROWS = """
 """
 
 
-@pytest.mark.parametrize("task", ["told", "single", "refusing", "replacing"])
+@pytest.mark.parametrize("task", ["told", "several", "single", "refusing", "replacing"])
 async def test_a_null_option_means_the_tasks(shop: offpath.App, url: str, task: str) -> None:
     by_library = await shop.tasks[task].enqueue(1)
     with psycopg.connect(url, autocommit=True) as connection:
@@ -224,6 +237,21 @@ async def test_the_tasks_limit_holds_jobs_that_sql_put_in(shop: offpath.App, url
     await shop.worker(queues=["mail"]).run_until_idle()
     assert await shop.jobs.count(state="succeeded") == 3
     assert len((await shop.messages.find(streams=["offpath.jobs"])).items) == 3, "announced"
+
+
+async def test_all_limits_of_the_task_hold_jobs_that_sql_put_in(
+    shop: offpath.App, url: str
+) -> None:
+    for _ in range(2):
+        call(url, "select offpath.enqueue('several', '{\"a\": 1}')")
+    for _ in range(2):
+        await shop.tasks["alone"].enqueue(1)
+    assert (await shop.store().admit(limit=10)).jobs == 2
+    held = {one.key: (one.admitted, one.held) for one in await shop.limits.list()}
+    assert held == {"api": (3, 2), "shop": (1, 1)}, "two of three for one job, one for another"
+    await shop.worker().run_until_idle()
+    assert await shop.jobs.count(state="succeeded") == 4
+    assert not any(one.admitted for one in await shop.limits.list())
 
 
 async def test_the_holder_of_the_tasks_unique_key_is_given(shop: offpath.App, url: str) -> None:
