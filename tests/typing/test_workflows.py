@@ -134,6 +134,37 @@ def chains_and_nests(ctx: Context) -> None:
     assert_type(ctx.queue(ctx.result("a"), ctx.queue(one)), Plan[None, str | int])
 
 
+def by_way_of_a_variable(ctx: Context) -> None:
+    """F1: nothing says then which answer is expected."""
+    one, two, void = number.job(1), text.job("a"), nothing.job(1)
+    chain = ctx.queue(one).next(one, two)
+    assert_type(chain, Plan[None, int | str])
+    three = ctx.queue(one).next(one, two, flag.job())
+    assert_type(three, Plan[None, int | str | bytes | float])
+    same = ctx.queue(one).next(one, two, one, one, one, one, one, one, one, one)
+    assert_type(same, Plan[None, int | str])
+    after = ctx.result("a").next(one, void)
+    assert_type(after, Plan[str, str | int])
+    ten = ctx.queue(two, one, one, one, one, one, one, one, one, one)
+    assert_type(ten, Plan[None, str | int])
+    numbers = [number.job(n) for n in range(9)]
+    assert_type(ctx.queue(*numbers), Plan[None, int])
+    assert_type(ctx.queue(one).next(*numbers), Plan[None, int])
+
+
+def a_mixed_list_is_vague_and_not_wrong(ctx: Context) -> None:
+    """F1: mypy joins its types to object, pyright does not know them; neither may say None."""
+    mixed_list = [number.job(1), text.job("a")]
+    assert_type(ctx.queue(*mixed_list), Plan[None, None])  # type: ignore[assert-type]
+    assert_type(ctx.queue(mixed.job(1)).next(*mixed_list), Plan[None, int | str])  # type: ignore[assert-type]  # noqa: E501
+
+
+async def handles_of_a_list() -> None:
+    x, y = await app.enqueue([number.job(1), number.job(2)])
+    assert_type(x, Handle[int, int])
+    assert_type(await y, int)
+
+
 def dynamic(ctx: Context, unknown: Job[Any, Any]) -> None:
     assert_type(ctx.queue(unknown), Plan[Any, Any])  # type: ignore[assert-type,unused-ignore]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from offpath.jobs.handler.notes import Notes
-    from offpath.jobs.values.job import Member
+    from offpath.jobs.values.job import Member, Unknowable
     from offpath.jobs.values.run import Run
     from offpath.model.job import NewJob
 
@@ -43,6 +43,7 @@ E = TypeVar("E")
 F = TypeVar("F")
 H = TypeVar("H")
 J = TypeVar("J")
+K = TypeVar("K")
 
 
 class PlanVerbs:
@@ -72,6 +73,10 @@ class PlanVerbs:
             raise PlanError("append must be a function of two values, like operator.add")
         return self._made(Plan(self._notes, given=Given(value=value, final=final, append=append)))
 
+    @overload
+    def queue(self, **options: Unpack[PlanOptions]) -> Plan[None, None]: ...
+    @overload
+    def queue(self, *items: Unknowable, **options: Unpack[PlanOptions]) -> Plan[None, Any]: ...
     @overload
     def queue(self, *items: Member[Never], **options: Unpack[PlanOptions]) -> Plan[None, None]: ...
     @overload
@@ -142,8 +147,9 @@ class PlanVerbs:
         g: Member[H],
         h: Member[J],
         /,
+        *more: Member[K],
         **options: Unpack[PlanOptions],
-    ) -> Plan[None, A | B | C | D | E | F | H | J]: ...
+    ) -> Plan[None, A | B | C | D | E | F | H | J | K]: ...
     @overload
     def queue(self, *items: Member[A], **options: Unpack[PlanOptions]) -> Plan[None, A]: ...
     def queue(self, *items: Any, **options: Unpack[PlanOptions]) -> Plan[Any, Any]:

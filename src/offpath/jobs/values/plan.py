@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 G = TypeVar("G")
 A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 Item: TypeAlias = "Job[Any, Any] | Gate[Any] | Plan[Any, Any]"
 
@@ -208,6 +210,14 @@ class Plan(Generic[S_co, G_co]):
     @overload
     def next(
         self,
+        *items: Unknowable,
+        when: When = ...,
+        timeout: float | timedelta | None = ...,
+        **options: Unpack[NextOptions],
+    ) -> Plan[S_co, Any]: ...
+    @overload
+    def next(
+        self,
         *items: Member[Never],
         when: When = ...,
         timeout: float | timedelta | None = ...,
@@ -216,11 +226,33 @@ class Plan(Generic[S_co, G_co]):
     @overload
     def next(
         self: Plan[S, None],
+        a: Member[A],
+        b: Member[B],
+        /,
+        *more: Member[C],
+        when: When = ...,
+        timeout: float | timedelta | None = ...,
+        **options: Unpack[NextOptions],
+    ) -> Plan[S, A | B | C]: ...
+    @overload
+    def next(
+        self: Plan[S, None],
         *items: Member[A],
         when: When = ...,
         timeout: float | timedelta | None = ...,
         **options: Unpack[NextOptions],
     ) -> Plan[S, A]: ...
+    @overload
+    def next(
+        self: Plan[S, G],
+        a: Member[A],
+        b: Member[B],
+        /,
+        *more: Member[C],
+        when: When = ...,
+        timeout: float | timedelta | None = ...,
+        **options: Unpack[NextOptions],
+    ) -> Plan[S, G | A | B | C]: ...
     @overload
     def next(
         self: Plan[S, G],
