@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 
 import offpath
+from benchmarks.memory import resident
 from benchmarks.report import Measurement, percentile
 from offpath import Context, Limit, Plan
 
@@ -32,6 +33,8 @@ _PROBES = 30
 _GAP = 0.05
 _APPENDING = 100
 _APPEND_ROUNDS = 20
+_RESULT = 8_000
+"""Bytes of a result of the case ``fan_in``."""
 
 Case = Callable[[str, str], Coroutine[None, None, Measurement]]
 Work = Callable[[], Awaitable[None]]
@@ -91,6 +94,43 @@ async def fan_out(backend: str, url: str) -> Measurement:
             await _work_off(app)
 
         return await _beside("fan_out", backend, planned, plain, JOBS)
+
+
+async def fan_in(backend: str, url: str) -> Measurement:
+    """A job reads what 10,000 others gave, 8 KB each; beside ten jobs that read 1,000 each."""
+    async with opened(url) as app:
+        took: list[float] = []
+
+        @app.task(priority=1)
+        async def part(n: int) -> str:
+            return f"{n:08}" * (_RESULT // 8)
+
+        @app.task
+        async def end(ctx: Context, count: int) -> None:
+            begun, read = time.perf_counter(), 0
+            async for value in ctx.each_result(part):
+                read += len(value) // _RESULT
+            took.append(time.perf_counter() - begun)
+            _require(read, count, "read")
+
+        async def joined(count: int) -> float:
+            jobs = [part.job(n) for n in range(count)]
+            await app.enqueue([*jobs, offpath.gate(on=jobs, queue=[end.job(count)])])
+            await _work_off(app)
+            return took.pop()
+
+        small = sum([await joined(JOBS // 10) for _ in range(10)])
+        before = resident()
+        large = await joined(JOBS)
+        return Measurement(
+            bench="workflows",
+            backend=backend,
+            case="fan_in",
+            per_s=JOBS / large,
+            raw_per_s=JOBS / small,
+            ratio=small / large,
+            note=f"plain: ten joins of a tenth; {resident() - before:.0f} MiB more behind it",
+        )
 
 
 async def gate_fires(backend: str, url: str) -> Measurement:
@@ -256,6 +296,7 @@ CASES: dict[str, Case] = {
     each.__name__: each
     for each in (
         fan_out,
+        fan_in,
         gate_fires,
         limited,
         limited_slow,

@@ -25,7 +25,7 @@ SHOWN = {
     "ctx": (
         Context,
         """append attempt blocking cancelled claim cool_down deadline deliveries dependents enqueue
-        group_id headers id interruption lease_lost logger now on_abort outcomes parent post
+        each_outcome each_result group_id headers id interruption lease_lost logger now on_abort outcomes parent post
         progress publish queue queue_name resource result results scheduled_for sleep sleep_until
         states step task wait_for""",
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -155,6 +157,69 @@ async def test_a_thread_and_a_batch_item_read_them_too(app: App) -> None:
             *_, held = await app.enqueue([*parts, offpath.gate(on=parts, queue=[last])])
             await app.worker().run_until_idle()
             assert await held.group() == 6
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("app", ["sqlite", "postgres"], indirect=True)
+async def test_ten_thousand_results_of_8_kb_are_read_in_the_memory_of_some_hundred(
+    app: App,
+) -> None:
+    """80 MB pass through the job that joins them."""
+    many, size, peaks = 10_000, 8_000, list[float]()
+
+    @app.task(priority=1)
+    async def part(n: int) -> str:
+        return f"{n:06}" + "x" * (size - 6)
+
+    @app.task
+    async def join(ctx: Context) -> int:
+        last = number = -1
+        with _traced(peaks):
+            async for value in ctx.each_result(part):
+                number = int(value[:6])
+                assert number == last + 1
+                last = number
+        return number + 1
+
+    async with app:
+        parts = [part.job(n) for n in range(many)]
+        *_, held = await app.enqueue([*parts, offpath.gate(on=parts, queue=[join.job()])])
+        await app.worker().run_until_idle()
+        assert await held.group() == many
+    assert peaks[0] < many * size / 4
+
+
+@contextmanager
+def _traced(peaks: list[float]) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+async def test_what_is_read_one_by_one_is_what_the_lists_have(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fan_in, "PAGE", 2)
+    read: list[object] = []
+
+    @app.task
+    async def part(n: int) -> int:
+        return n
+
+    @app.task
+    async def join(ctx: Context) -> None:
+        read.append([each async for each in ctx.each_result(part)] == await ctx.results(part))
+        read.append([each async for each in ctx.each_outcome()] == await ctx.outcomes())
+        read.append(len(await ctx.outcomes()))
+
+    async with app:
+        parts = [part.job(n) for n in range(5)]
+        await app.enqueue([*parts, offpath.gate(on=parts, queue=[join.job()])])
+        await app.worker().run_until_idle()
+    assert read == [True, True, 5]
 
 
 async def _value(app: App, handle: offpath.Handle[int, int]) -> int:

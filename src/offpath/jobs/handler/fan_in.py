@@ -8,7 +8,7 @@ from offpath.errors import JobNotFound
 from offpath.model.job import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator
 
     from offpath.jobs.handler.host import Host
     from offpath.jobs.values.parts import Part, PartOutcome
@@ -45,11 +45,17 @@ class FanInVerbs:
         Raises ``JobNotFound`` when one of them was deleted, and ``InvalidArgument`` when a value
         is not of the declared type.
         """
-        return [
-            part.results.decode(job.result)
-            for job in await self._waited_for()
-            if job.task == part.name and job.state is JobState.SUCCEEDED
-        ]
+        return [value async for value in self.each_result(part)]
+
+    async def each_result(self, part: Part[S], /) -> AsyncIterator[S]:
+        """Give the values of :meth:`results` one by one, read as they are taken: a few hundred are
+        in memory at once, however many there are.
+
+        Raises as that does, when it comes to the one in question.
+        """
+        async for job in self._waited_for():
+            if job.task == part.name and job.state is JobState.SUCCEEDED:
+                yield part.results.decode(job.result)
 
     async def outcomes(self) -> list[PartOutcome]:
         """The end of each job that this one waited for, in the order in which they were listed:
@@ -58,7 +64,15 @@ class FanInVerbs:
         Raises ``JobNotFound`` when one of them was deleted, and ``InvalidArgument`` when a value
         is not of the declared type.
         """
-        return [self._outcome(job) for job in await self._waited_for()]
+        return [outcome async for outcome in self.each_outcome()]
+
+    async def each_outcome(self) -> AsyncIterator[PartOutcome]:
+        """Give the ends of :meth:`outcomes` one by one, read as they are taken.
+
+        Raises as that does, when it comes to the one in question.
+        """
+        async for job in self._waited_for():
+            yield self._outcome(job)
 
     def _outcome(self, job: JobRecord) -> PartOutcome:
         from offpath.jobs.values.parts import PartOutcome  # most handlers ask for none
@@ -69,17 +83,19 @@ class FanInVerbs:
         failure = None if succeeded else job.failure
         return PartOutcome(id=job.id, task=job.task, state=job.state, value=value, failure=failure)
 
-    async def _waited_for(self) -> Sequence[JobRecord]:
+    async def _waited_for(self) -> AsyncIterator[JobRecord]:
         store = self._host.store
         # What was named may have attached to the holder of its key: the gate knows who that is.
         named = self._run.job.dependents
         ids = (await store.watched(self.id) or named) if named else ()
-        found: dict[str, JobRecord] = {}
         for at in range(0, len(ids), PAGE):
-            found |= {job.id: job for job in await store.get(ids[at : at + PAGE])}
-        if missing := [each for each in ids if each not in found]:
-            raise JobNotFound(
-                f"{len(missing)} of the {len(ids)} jobs that this one waited for are not there any "
-                f"more, the first: {missing[0]}"
-            )
-        return [found[each] for each in ids]
+            page = ids[at : at + PAGE]
+            found = {job.id: job for job in await store.get(page)}
+            for each in page:
+                # A job that is taken from the page is free as soon as its reader is done with it.
+                if (job := found.pop(each, None)) is None:
+                    raise JobNotFound(
+                        f"of the {len(ids)} jobs that this one waited for, {each} is not there any "
+                        "more: it was deleted"
+                    )
+                yield job
