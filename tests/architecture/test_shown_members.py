@@ -25,9 +25,9 @@ SHOWN = {
     "ctx": (
         Context,
         """append attempt blocking cancelled claim cool_down deadline deliveries dependents enqueue
-        each_outcome each_result group_id headers id interruption lease_lost logger now on_abort outcomes parent post
-        progress publish queue queue_name resource result results scheduled_for sleep sleep_until
-        states step task wait_for""",
+        each_outcome each_result group_id headers id interruption lease_lost logger now on_abort
+        outcomes parent post progress publish queue queue_name resource result results scheduled_for
+        sleep sleep_until states step task wait_for""",
     ),
     "job": (Job, "id task"),
     "handle": (Handle, "cancel cancel_group created group id progress result status"),
