@@ -176,7 +176,8 @@ def elsewhere(path: Path, kind: str) -> None:
         "import sqlite3, sys\n"
         "reader = sqlite3.connect(sys.argv[1])\n"
         "reader.execute('begin'); reader.execute('select 1 from offpath_job limit 1').fetchall()\n"
-        "sqlite3.connect(sys.argv[1], 0.1).execute(f'pragma wal_checkpoint({sys.argv[2]})').fetchall()\n"
+        "writer = sqlite3.connect(sys.argv[1], 0.1)\n"
+        "writer.execute(f'pragma wal_checkpoint({sys.argv[2]})').fetchall()\n"
     )
     subprocess.run([sys.executable, "-c", program, str(path), kind], check=True)
 
