@@ -17,7 +17,9 @@ from benchmarks.server import server_cpu
 
 JOBS = 20_000
 CONCURRENCY = 100
-_SINGLES = 300
+_SINGLES = 1_000
+_COLD = 50
+"""Enqueues before those, by which connections and statements are ready."""
 _CALLERS = 100
 _CONCURRENT = 10_000
 _PROBES = 100
@@ -64,10 +66,17 @@ async def opened(url: str) -> AsyncIterator[tuple[offpath.App, offpath.Task[[int
 async def enqueue_one(backend: str, url: str) -> Measurement:
     """One caller that awaits each enqueue."""
     async with opened(url) as (_, noop):
+        for n in range(_COLD):
+            await noop.enqueue(n)
+        server = server_cpu(url) if backend == "postgres" else None
         start, cpu = time.perf_counter(), time.process_time()
         for n in range(_SINGLES):
             await noop.enqueue(n)
-        return _rate("enqueue_one", backend, _SINGLES, start, cpu)
+        measured = _rate("enqueue_one", backend, _SINGLES, start, cpu)
+        if server is not None:
+            beside = (server_cpu(url) or 0.0) - server
+            measured.note = f"{_SINGLES:,} jobs, the server {beside / _SINGLES * 1e6:.0f} µs each"
+        return measured
 
 
 async def enqueue_concurrent(backend: str, url: str) -> Measurement:

@@ -56,6 +56,7 @@ UNLIKE = {
     "count_groups": "SQLite keeps no time of a group's end",
     "catch_signals": "SQLite has looked for the signals before it writes the jobs",
     "enqueue": "a hot statement: SQLite's rows share what they have in common",
+    "enqueue_one": "a hot statement: Postgres' is for jobs that leave nearly all at its default",
     "holders": "SQLite tells the end of a key's period, Postgres' clock whether it is over",
     "replace_holders": "SQLite knows the run time before it writes",
     "promote": "a hot statement: SQLite walks lanes that it has just read",

@@ -73,6 +73,8 @@ class Statement:
     """``%(name)s``: psycopg, psycopg2, Django."""
     dollar: str
     """``$1``: asyncpg."""
+    wire: bytes
+    """The same as it is sent: one object, by whose place prepared statements are found."""
     qmark: str
     """``?``: positional."""
     nothing: bool
@@ -214,6 +216,7 @@ def _statement(name: str, block: str, origin: str) -> Statement:
     occurrences = tuple(token["parameter"] for token in _TOKEN.finditer(sql) if token["parameter"])
     parameters = tuple(dict.fromkeys(occurrences))
     numbers = {parameter: f"${at}" for at, parameter in enumerate(parameters, 1)}
+    dollar = _rendered(sql, numbers)
     return Statement(
         name=name,
         description=_description(block),
@@ -221,7 +224,8 @@ def _statement(name: str, block: str, origin: str) -> Statement:
         occurrences=occurrences,
         named=sql,
         pyformat=_rendered(sql, {p: f"%({p})s" for p in parameters}, percent="%%"),
-        dollar=_rendered(sql, numbers),
+        dollar=dollar,
+        wire=dollar.encode(),
         qmark=_rendered(sql, dict.fromkeys(parameters, "?")),
         nothing=nothing,
         _expected=frozenset(parameters),

@@ -28,11 +28,18 @@ class Announcer:
         self._pending: set[Hint] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._quiet_until = 0.0
+        """The end of the pause behind the last notice. A timer is set only where one is due then:
+        otherwise who enqueues one job after the other would pay for a timer each."""
 
     def announce(self, hint: Hint) -> None:
         """Tell the others now, or when the pause behind the last notice is over."""
         self._pending.add(hint)
-        if self._timer is None and self._connecting is None:
+        if self._timer is not None or self._connecting is not None:
+            return
+        if asyncio.get_running_loop().time() < self._quiet_until:
+            self._flush_later()
+        else:
             self._flush()
 
     async def close(self) -> None:
@@ -60,9 +67,15 @@ class Announcer:
 
     def _send(self) -> None:
         """Send what is pending, unless the line is busy, and pause. Raises ``NotSent``."""
-        if self._line.send(sorted(self._pending)):
+        sent = self._line.send(sorted(self._pending))
+        self._quiet_until = asyncio.get_running_loop().time() + PAUSE
+        if sent:
             self._pending.clear()
-        self._timer = asyncio.get_running_loop().call_later(PAUSE, self._flush)
+        else:
+            self._flush_later()
+
+    def _flush_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_at(self._quiet_until, self._flush)
 
     async def _connect(self) -> None:
         try:

@@ -307,6 +307,50 @@ def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | 
     return answers
 
 
+def is_plain(job: NewJob) -> bool:
+    """True if an independent job leaves at its default what :func:`enqueue_plain` does not send."""
+    return not (
+        job.delay
+        or job.run_at
+        or job.deadline
+        or job.deadline_in is not None
+        or job.unique
+        or job.limit
+        or job.tags
+        or job.dependents
+    )
+
+
+def enqueue_plain(job: NewJob, now: datetime | None, *, sql: Catalogue) -> Query:
+    """One statement that adds a plain job unless something stands in its way.
+
+    It answers with the row of :func:`plain_answer`.
+    """
+    return sql["enqueue_one"](
+        now=moment(now),
+        id=_canonical(job.id),
+        task=job.task,
+        queue=job.queue,
+        # as texts: of numbers, the driver makes another statement for each size
+        priority=str(job.priority),
+        input=job.input,
+        fingerprint=job.fingerprint,
+        options=job.options,
+        parent=job.parent,
+        announce=str(job.announce),
+        fair_key=job.fair_key,
+        headers=job.headers,
+    )
+
+
+def plain_answer(job: NewJob, rows: Sequence[Row]) -> Enqueued | None:
+    """The answer for the job, if it was added."""
+    if not rows:
+        return None
+    run_at = from_micros(rows[0][0])
+    return Enqueued(id=job.id, job_id=_canonical(job.id), created=True, run_at=run_at)
+
+
 def independent(jobs: Sequence[NewJob]) -> bool:
     """True if each of these can be added on its own: it joins no group that must count it, and
     waits at no gate.

@@ -96,6 +96,28 @@ returning
     id::text, offpath.micros(run_at),
     (grouped and group_id is null)::int
 
+-- name: enqueue_one
+-- As enqueue with "alone", for a single job that leaves nearly all at its default: the most frequent
+-- one. Most of the server's work for one row is to get so large a statement ready, which this
+-- spares.
+insert into offpath.job (
+    id, state, task, queue, priority, enqueued_at, run_at, input, fingerprint, options, parent,
+    announce, watched, fair_key, headers
+)
+select
+    :id::text::uuid, 'ready', :task, :queue, :priority::text::integer, clock.now, clock.now, :input,
+    :fingerprint, :options, :parent, :announce::text::smallint,
+    case
+        when exists (select from offpath.gate_watch w where w.job = :id::text::uuid and w.early)
+            then 1
+        else 0
+    end,
+    :fair_key, :headers
+from (select coalesce(:now::text::timestamptz, clock_timestamp()) as now) as clock
+where not exists (select from offpath.job_group g where g.id = :id::text)
+on conflict do nothing
+returning offpath.micros(run_at)
+
 -- name: same_ids
 -- The jobs that have these ids already.
 select j.id::text, j.fingerprint, offpath.micros(j.run_at)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Final
 
 import psycopg
@@ -18,7 +19,6 @@ from psycopg.pq import ExecStatus
 
 from offpath.store.hints import Hint
 from offpath.store.postgres.listener import channel
-from offpath.store.postgres.outage import readable
 from offpath.store.postgres.resolver import NamedConnection
 
 ANSWERS_IN: Final = 5.0
@@ -76,7 +76,7 @@ class NoticeConnection:
                 if now - self._sent_at > ANSWERS_IN:
                     raise NotSent(f"no answer in {ANSWERS_IN:.0f} s")
                 return False
-            connection.pgconn.send_query(self._text(hints))
+            connection.pgconn.send_query(_text(self._schema, tuple(hints)))
             connection.pgconn.flush()
         except (psycopg.Error, NotSent) as error:
             connection.pgconn.finish()
@@ -110,7 +110,7 @@ class NoticeConnection:
         """True if nothing is under way. Reads what is there, and never waits."""
         server = connection.pgconn
         server.consume_input()
-        if readable(connection):  # behind the last word of a server that hung up is the end
+        if connection.readable():  # behind the last word of a server that hung up is the end
             server.consume_input()
         while not server.is_busy():
             result = server.get_result()
@@ -120,11 +120,13 @@ class NoticeConnection:
                 raise NotSent(result.error_message.decode(errors="replace"))
         return False
 
-    def _text(self, hints: Collection[Hint]) -> bytes:
-        """One message of all notices. A command names no function that a path could replace."""
-        names = (compose.Identifier(channel(self._schema, hint)) for hint in hints)
-        return (
-            compose.SQL("; ")
-            .join(compose.SQL("notify {}").format(name) for name in names)
-            .as_bytes(None)
-        )
+
+@lru_cache(maxsize=64)
+def _text(schema: str, hints: tuple[Hint, ...]) -> bytes:
+    """One message of all notices. A command names no function that a path could replace."""
+    names = (compose.Identifier(channel(schema, hint)) for hint in hints)
+    return (
+        compose.SQL("; ")
+        .join(compose.SQL("notify {}").format(name) for name in names)
+        .as_bytes(None)
+    )

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import PoolTimeout
 
 from offpath.errors import AppClosed, StoreError, StoreUnavailable
 from offpath.store.postgres.address import Address
@@ -26,7 +26,8 @@ from offpath.store.postgres.faults import (
     stale,
     translated,
 )
-from offpath.store.postgres.outage import POOL, Outage, answers, bounded, quieten
+from offpath.store.postgres.outage import Outage
+from offpath.store.postgres.pool import PATIENCE, POOL_PATIENCE, Connection, Pool
 from offpath.store.postgres.resolver import NamedConnection
 from offpath.store.programs.dialect import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query
@@ -42,34 +43,11 @@ _IN_FREE_SESSION: Final[dict[Pin, tuple[str, ...]]] = {"pin": ("pin",), "limit":
 """The same for one that plans by values."""
 
 
-class Connection(NamedConnection):
-    """A connection that knows whether the session behind it is ours alone.
-
-    Then its settings are made once, statements are prepared, and a transaction of one statement
-    needs no BEGIN and COMMIT around it.
-    """
-
-    direct = False
-    freely = False
-    """It plans by values unless a transaction pins that: its session is of one who looks."""
-    of_offpath = True
-    rested_at = 0.0
-    """The time when it was given back to the pool, by the loop's clock."""
-    patience = 0.0
-    """Seconds for each answer, of the transaction that has it."""
-
-
 _TRIES: Final = 10
 _WAIT: Final = 0.002
 """Seconds, doubled with each attempt: the longest wait before the second one is twice that."""
-_PATIENCE: Final = 40.0
-"""Seconds for one transaction at most; the server's own limit for a statement is 30."""
-_POOL_PATIENCE: Final = 5.0
 CALL_PATIENCE: Final = 5.0
 """Seconds that a call in a request waits for each answer, unless a setting says otherwise."""
-_PREPARE_AFTER: Final = 1
-"""A statement is prepared when it is used for the second time in a session."""
-
 _ENDED: Final = frozenset({"57P01", "57P02", "57P05", "25P03", "08003", "08006"})
 """The server ended the session: it was stopped, or the session rested for too long."""
 
@@ -99,8 +77,7 @@ class Database:
         self.address = address
         self._sql = sql
         self._size = pool_size
-        self._pool: AsyncConnectionPool[Connection] | None = None
-        self._pooled = False
+        self._pool: Pool | None = None
 
     @property
     def is_open(self) -> bool:
@@ -110,16 +87,12 @@ class Database:
     async def open(self) -> None:
         """Connect; raises ``StoreUnavailable`` when that is not possible within seconds."""
         # Of this call alone until it stands: a pool that could not connect must not look open.
-        pool = self._make_pool()
+        pool = Pool(self.address, self._sql, size=self._size, freely=self._freely)
         try:
-            await pool.open(wait=True, timeout=_POOL_PATIENCE)
+            await pool.open()
         except psycopg.Error as error:
-            await pool.close()
             reason = await self._why_not(error)
             raise translated(reason, self.address.shown) from None
-        except BaseException:
-            await _close(pool)
-            raise
         self._pool = pool
         self._outage.over()
 
@@ -148,13 +121,13 @@ class Database:
         lost = 0
         for attempt in range(1, _TRIES + 1):
             try:
-                done = await self._attempt(make(), pin, self._call_patience if call else _PATIENCE)
+                done = await self._attempt(make(), pin, self._call_patience if call else PATIENCE)
             except (psycopg.Error, CounterBehind) as error:
                 # A restored table may have rows above its counter. Each try would meet the same
                 # position again, so the counter is moved on first.
                 late = behind(error)
                 if late is not None and attempt < _TRIES:
-                    await self._attempt(one(self._sql[late.catch_up]()), "pin", _PATIENCE)
+                    await self._attempt(one(self._sql[late.catch_up]()), "pin", PATIENCE)
                 elif isinstance(error, CounterBehind):
                     raise
                 else:
@@ -200,7 +173,7 @@ class Database:
         try:
             async with self._connection() as connection:
                 # The settings travel behind BEGIN, for they hold until the end of the transaction.
-                pins = self._settings(connection, "pin")
+                pins = (self._sql[name]() for name in _pins(connection, "pin"))
                 await self._pipeline(connection, (self._sql["begin_snapshot"](), *pins))
                 yield Snapshot(functools.partial(self._one, connection), self.address.shown)
                 await self._one(connection, self._sql["commit"]())
@@ -214,9 +187,8 @@ class Database:
 
     async def _attempt(self, steps: Steps[T], pin: Pin, patience: float) -> T:
         try:
-            # Each answer has a bound of its own, and this one is for all of them: statements that
-            # are answered just in time would otherwise add up without end.
-            async with asyncio.timeout(_PATIENCE), self._connection(patience) as connection:
+            async with self._connection(patience) as connection:
+                connection.until = asyncio.get_running_loop().time() + PATIENCE
                 return await self._transact(connection, steps, pin)
         except TimeoutError as error:
             raise self._told(error) from error
@@ -226,36 +198,36 @@ class Database:
 
     async def _transact(self, connection: Connection, steps: Steps[T], pin: Pin) -> T:
         """Drive the steps. BEGIN travels with the first statements and COMMIT with the last."""
-        opening: tuple[Query, ...] = (self._sql["begin"](), *self._settings(connection, pin))
-        closing = (self._sql["commit"](),)
+        pins = _pins(connection, pin)
+        begun = False
         answer: list[Rows] | None = None
         try:
             while True:
                 send = next(steps) if answer is None else steps.send(answer)
                 # The server makes a transaction of it by itself, which saves the two statements
                 # around it.
-                if connection.direct and _whole(send, opening):
+                if not begun and connection.direct and not pins and _whole(send):
                     answer = await self._pipeline(connection, send.queries)
                     continue
-                queries = opening + send.queries + (closing if send.last else ())
-                rows = await self._pipeline(connection, queries)
+                opening = (
+                    () if begun else (self._sql["begin"](), *(self._sql[one]() for one in pins))
+                )
+                closing = (self._sql["commit"](),) if send.last else ()
+                rows = await self._pipeline(connection, opening + send.queries + closing)
                 answer = rows[len(opening) : len(opening) + len(send.queries)]
-                opening = ()
+                begun = True
         except StopIteration as done:
             # The steps ended without a last statement, so COMMIT could not travel with one.
             if connection.info.transaction_status != TransactionStatus.IDLE:
-                await self._pipeline(connection, closing)
+                await self._pipeline(connection, (self._sql["commit"](),))
             result: T = done.value
             return result
 
-    def _settings(self, connection: Connection, pin: Pin) -> list[Query]:
-        names: tuple[str, ...] = (pin,)
-        if connection.direct:
-            names = (_IN_FREE_SESSION if connection.freely else _IN_OUR_SESSION)[pin]
-        return [self._sql[name]() for name in names]
-
     async def _pipeline(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
-        with bounded(connection, connection.patience):
+        # Each answer has a bound of its own, and there is one for all of them: statements that are
+        # answered just in time would otherwise add up without end.
+        left = connection.until - asyncio.get_running_loop().time()
+        with connection.watch.bounded(connection, min(connection.patience, left)):
             return await self._answered(connection, queries)
 
     async def _answered(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
@@ -275,55 +247,17 @@ class Database:
         if self.before is not None:
             self.before(query.name)
         # our own text from the package's .sql files; values are only ever bound
-        text = query.statement.pyformat.encode()
-        return await connection.execute(text, query.params or None)
+        return await connection.execute(query.statement.wire, query.for_dollar() or None)
 
     # -- connections -------------------------------------------------------------------------
 
-    def _make_pool(self) -> AsyncConnectionPool[Connection]:
-        quieten()
-        return AsyncConnectionPool(
-            self.address.conninfo,
-            connection_class=Connection,
-            # behind a pooler a prepared statement may be another session's
-            kwargs={"autocommit": True, "prepare_threshold": None},
-            configure=self._settle_in,
-            # One at least, so that an address that does not work is found when the store opens.
-            min_size=1,
-            max_size=self._size,
-            open=False,
-            timeout=_POOL_PATIENCE,
-            # bounds the pool's own growing delay: work goes on soon after the server is back
-            reconnect_timeout=3.0,
-            name=POOL,
-        )
-
-    async def _settle_in(self, connection: Connection) -> None:
-        """Find out whether the session is ours alone, and if so make its settings.
-
-        A pooler tells its clients a process of its own invention, not the one that serves them.
-        """
-        self._pooled = self.address.direct is False
-        if self._pooled:
-            return
-        cursor = await connection.execute(self._sql["backend"].pyformat.encode())
-        if await cursor.fetchone() == (connection.info.backend_pid,):
-            await connection.execute(self._sql["settle_in"].pyformat.encode())
-            connection.prepare_threshold = _PREPARE_AFTER
-            connection.direct = True
-            if self._freely:
-                await connection.execute(self._sql["settle_in_freely"].pyformat.encode())
-                connection.freely = True
-        self._pooled = not connection.direct
-
     @contextlib.asynccontextmanager
-    async def _connection(self, patience: float = _PATIENCE) -> AsyncIterator[Connection]:
+    async def _connection(self, patience: float = PATIENCE) -> AsyncIterator[Connection]:
         pool = self._pool
         if pool is None:
             raise AppClosed("the store is not open: use it inside `async with app`")
         # Asked before anything is sent: what fails from here on may have been done.
-        connection = await _living(pool, patience)
-        connection.patience = patience
+        connection = await pool.take(patience)
         standby = False
         try:
             yield connection
@@ -339,8 +273,7 @@ class Database:
             await self._abandon(connection)
             raise
         finally:
-            connection.rested_at = asyncio.get_running_loop().time()
-            await pool.putconn(connection)
+            await pool.give_back(connection)
 
     async def _doubt(self, connection: Connection, error: psycopg.Error) -> None:
         """Keep a connection that an error leaves of use, with the trust that is left in it.
@@ -358,7 +291,7 @@ class Database:
         if connection.closed:
             return
         try:
-            async with asyncio.timeout(_POOL_PATIENCE):
+            async with asyncio.timeout(POOL_PATIENCE):
                 await connection.rollback()
         except (psycopg.Error, TimeoutError):
             await connection.close()
@@ -378,51 +311,19 @@ class Database:
         It says so as it hangs up, and the driver reads no last word in a pipeline. So BEGIN is sent
         once more, alone.
         """
-        if not (self._pooled and error.sqlstate is None and _cut_off(error)):
+        pooled = self._pool is not None and self._pool.pooled
+        if not (pooled and error.sqlstate is None and _cut_off(error)):
             return error
         try:
-            async with asyncio.timeout(_POOL_PATIENCE):
+            async with asyncio.timeout(POOL_PATIENCE):
                 connection = await NamedConnection.connect(self.address.conninfo, autocommit=True)
                 async with connection:
-                    await connection.execute(self._sql["begin"].pyformat.encode())
+                    await connection.execute(self._sql["begin"].wire)
         except psycopg.Error as reason:
             return reason if pools_statements(reason) else error
         except TimeoutError:
             return error
         return error
-
-
-async def _living(pool: AsyncConnectionPool[Connection], patience: float) -> Connection:
-    """A connection that answers. One that died while it rested is replaced: nothing was sent."""
-    # One bound for all tries: after a restart each connection of the pool may be dead.
-    until = asyncio.get_running_loop().time() + min(patience, _POOL_PATIENCE)
-    while True:
-        left = until - asyncio.get_running_loop().time()
-        try:
-            connection = await pool.getconn(timeout=max(left, 0.001))
-        except PoolClosed:
-            raise AppClosed("the store was closed during this call") from None
-        try:
-            living = await answers(connection)
-        except BaseException:
-            await _discard(pool, connection)
-            raise
-        if living:
-            return connection
-        await _discard(pool, connection)
-
-
-async def _discard(pool: AsyncConnectionPool[Connection], connection: Connection) -> None:
-    await connection.close()
-    await pool.putconn(connection)
-
-
-async def _close(pool: AsyncConnectionPool[Connection]) -> None:
-    """Close a pool, also where the one who asks is cancelled meanwhile: its tasks end with it."""
-    closing = asyncio.ensure_future(pool.close())
-    while not closing.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(closing)
 
 
 def _is_standby(connection: Connection) -> bool:
@@ -452,19 +353,26 @@ class Snapshot:
         try:
             # In turn: a connection runs one statement at a time, and a snapshot is of one
             # connection.
-            async with self._turn, asyncio.timeout(_PATIENCE):
+            async with self._turn, asyncio.timeout(PATIENCE):
                 return await self._ask(query)
         except (psycopg.Error, TimeoutError) as error:
             raise translated(error, self._shown) from error
 
 
-def _whole(send: Send, opening: Sequence[Query]) -> bool:
-    """True if these are a whole transaction without BEGIN and COMMIT, with nothing else to set.
+def _pins(connection: Connection, pin: Pin) -> tuple[str, ...]:
+    """The settings that are left to be made for a transaction on this connection."""
+    if connection.direct:
+        return (_IN_FREE_SESSION if connection.freely else _IN_OUR_SESSION)[pin]
+    return (pin,)
+
+
+def _whole(send: Send) -> bool:
+    """True if these are a whole transaction without BEGIN and COMMIT.
 
     The server makes one of what is sent at once. But when we fail on the way to a later statement,
     the earlier ones are kept, so it must be one statement, or be said not to matter.
     """
-    return send.last and len(opening) == 1 and (len(send.queries) == 1 or send.severable)
+    return send.last and (len(send.queries) == 1 or send.severable)
 
 
 class _Undo(Exception):
@@ -482,7 +390,9 @@ def _rehearsed(steps: Steps[T]) -> Steps[T]:
 
 
 async def _rows(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> Rows:
-    if cursor.description is None:
+    # not its description, which would make an object of each column
+    result = cursor.pgresult
+    if result is None or not result.nfields:
         return []
     return cast("Rows", await cursor.fetchall())
 

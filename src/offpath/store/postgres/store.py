@@ -38,7 +38,13 @@ from offpath.store.postgres.contention import MOMENT, Care, settle_free_steps
 from offpath.store.postgres.diagnosis import diagnose
 from offpath.store.postgres.dialect import PostgresDialect, PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps, with_own_path
-from offpath.store.postgres.enqueue import each_answer, enqueue_each
+from offpath.store.postgres.enqueue import (
+    each_answer,
+    enqueue_each,
+    enqueue_plain,
+    is_plain,
+    plain_answer,
+)
 from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.flow import AdmissionTurns, FlowTables
 from offpath.store.postgres.group_commit import Joiner
@@ -258,6 +264,9 @@ class PostgresStore(
         return await self._database.call(lambda: embed(commit_steps(effects, now, sql=self._sql)))
 
     async def _commit_each(self, jobs: Sequence[NewJob]) -> list[Enqueued | None]:
+        if len(jobs) == 1 and is_plain(jobs[0]):
+            query = enqueue_plain(jobs[0], self._now(), sql=self._sql)
+            return [plain_answer(jobs[0], await self._database.call(lambda: one(query)))]
         query = enqueue_each(jobs, self._now(), sql=self._sql)
         rows = await self._database.call(lambda: one(query))
         return each_answer(jobs, rows)

@@ -79,7 +79,7 @@ async def test_a_call_whose_connection_is_lost_under_way_is_made_once_more(
     pipeline, cut = Database._answered, list[str]()
 
     async def cutting(self: Database, connection: Any, queries: Any) -> Any:
-        if any(query.name == "enqueue" for query in queries) and not cut:
+        if any(query.name == "enqueue_one" for query in queries) and not cut:
             cut.append("once")
             answer = await pipeline(self, connection, queries) if after else None
             connection.pgconn.finish()
@@ -214,7 +214,7 @@ async def test_a_deadlock_is_not_the_callers_concern(opened: Opened) -> None:
     failures = iter([psycopg.errors.DeadlockDetected("once"), None, None, None, None, None])
 
     def before(name: str) -> None:
-        error = next(failures, None) if name == "enqueue" else None
+        error = next(failures, None) if name == "enqueue_one" else None
         if error is not None:
             raise error
 
@@ -231,7 +231,7 @@ async def test_ten_attempts_are_made_at_a_transaction_that_conflicts(
     store, tried = await opened(), list[str]()
 
     def before(name: str) -> None:
-        if name == "enqueue":
+        if name == "enqueue_one":
             tried.append(name)
             if len(tried) <= conflicts:
                 raise psycopg.errors.SerializationFailure("again")

@@ -1,0 +1,213 @@
+"""Our connections to one server: a pool of the driver's, and the one that was used last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from typing import Final
+
+import psycopg
+from psycopg import AsyncRawCursor
+from psycopg.pq import TransactionStatus
+from psycopg_pool import AsyncConnectionPool, PoolClosed
+
+from offpath.errors import AppClosed
+from offpath.store.postgres.address import Address
+from offpath.store.postgres.outage import POOL, quieten
+from offpath.store.postgres.resolver import NamedConnection
+from offpath.store.postgres.silence import Silence, SilenceWatch
+from offpath.store.sql import Catalogue
+
+PATIENCE: Final = 40.0
+"""Seconds for one transaction at most; the server's own limit for a statement is 30."""
+POOL_PATIENCE: Final = 5.0
+"""Seconds that anybody waits for a connection."""
+_PREPARE_AFTER: Final = 1
+"""A statement is prepared when it is used for the second time in a session."""
+_KEPT_FOR: Final = 60.0
+"""Seconds until a connection that is in use all the time goes through the pool, which replaces
+those that are old."""
+_ASK_AFTER: Final = 10.0
+"""Seconds of rest after which a connection is asked: a firewall may have dropped it unseen."""
+_ANSWERS_IN: Final = 1.0
+"""Seconds that a connection has to answer such a question; it is replaced otherwise."""
+
+
+class Connection(NamedConnection):
+    """A connection that knows whether the session behind it is ours alone.
+
+    Then its settings are made once, statements are prepared, and a transaction of one statement
+    needs no BEGIN and COMMIT around it.
+    """
+
+    direct = False
+    freely = False
+    """It plans by values unless a transaction pins that: its session is of one who looks."""
+    of_offpath = True
+    rested_at = 0.0
+    """The time when it was given back, by the loop's clock."""
+    taken_at = 0.0
+    """The time when it came from the driver's pool."""
+    patience = 0.0
+    """Seconds for each answer, of the transaction that has it."""
+    until = math.inf
+    """The time at which that transaction must be over."""
+    watch: SilenceWatch
+    """Looks after its waits."""
+
+
+class Pool:
+    """The connections of one store, in the event loop that opened it.
+
+    The one that was used last is kept beside the driver's pool and is the next to be used: a lone
+    caller's statements follow each other on it without a visit to the pool, which costs as much as
+    sending one. While somebody waits for a connection none is kept.
+    """
+
+    def __init__(self, address: Address, sql: Catalogue, *, size: int, freely: bool) -> None:
+        self._watch: Final = SilenceWatch()
+        self.pooled = address.direct is False
+        """A pooler is known to be in between."""
+        self._address = address
+        self._sql = sql
+        self._freely = freely
+        self._kept: Connection | None = None
+        self._asking = 0
+        self._closed = False
+        quieten()
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            address.conninfo,
+            connection_class=Connection,
+            # Our texts have the server's own marks: nothing is left to be read out of them. And
+            # behind a pooler a prepared statement may be another session's.
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": None,
+                "cursor_factory": AsyncRawCursor,
+            },
+            configure=self._settle_in,
+            # One at least, so that an address that does not work is found when the store opens.
+            min_size=1,
+            max_size=size,
+            open=False,
+            timeout=POOL_PATIENCE,
+            # bounds the pool's own growing delay: work goes on soon after the server is back
+            reconnect_timeout=3.0,
+            name=POOL,
+        )
+
+    async def open(self) -> None:
+        """Connect; raises the driver's error when that is not possible within seconds."""
+        try:
+            await self._pool.open(wait=True, timeout=POOL_PATIENCE)
+        except psycopg.Error:
+            await self._pool.close()
+            raise
+        except BaseException:
+            await self._close_unheard()
+            raise
+
+    async def close(self) -> None:
+        """Close every connection; those in use when they are given back."""
+        self._closed = True
+        self._watch.close()
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await self._pool.putconn(kept)
+        await self._pool.close()
+
+    async def take(self, patience: float) -> Connection:
+        """A connection that answers. One that died while it rested is replaced: nothing was sent.
+
+        Raises ``AppClosed``, and the driver's ``PoolTimeout``.
+        """
+        # One bound for all tries: after a restart each connection of the pool may be dead.
+        until = asyncio.get_running_loop().time() + min(patience, POOL_PATIENCE)
+        while True:
+            connection = await self._next(until)
+            try:
+                living = await self._answers(connection)
+            except BaseException:
+                await self._discard(connection)
+                raise
+            if living:
+                connection.patience, connection.until = patience, math.inf
+                return connection
+            await self._discard(connection)
+
+    async def give_back(self, connection: Connection) -> None:
+        """Have it ready for the next."""
+        now = connection.rested_at = asyncio.get_running_loop().time()
+        if (
+            self._kept is None
+            and not self._asking
+            and not self._closed
+            and now - connection.taken_at < _KEPT_FOR
+            and connection.pgconn.transaction_status == TransactionStatus.IDLE
+        ):
+            self._kept = connection
+        else:
+            await self._pool.putconn(connection)
+
+    async def _next(self, until: float) -> Connection:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            return kept
+        now = asyncio.get_running_loop().time()
+        self._asking += 1
+        try:
+            connection = await self._pool.getconn(timeout=max(until - now, 0.001))
+        except PoolClosed:
+            raise AppClosed("the store was closed during this call") from None
+        finally:
+            self._asking -= 1
+        connection.taken_at, connection.watch = now, self._watch
+        return connection
+
+    async def _answers(self, connection: Connection) -> bool:
+        """True if a connection that has rested can be used; a doubtful one is asked.
+
+        A server that closed it has left its end, and often a last word, to be read. To look for
+        that is a system call without a wait, so it is done before each use.
+        """
+        if connection.closed:
+            return False
+        rested = asyncio.get_running_loop().time() - connection.rested_at
+        if not connection.readable() and rested < _ASK_AFTER:
+            return True
+        try:
+            with connection.watch.bounded(connection, _ANSWERS_IN):
+                await connection.execute(b"")
+        except (psycopg.Error, Silence):
+            return False
+        return not connection.closed
+
+    async def _discard(self, connection: Connection) -> None:
+        await connection.close()
+        await self._pool.putconn(connection)
+
+    async def _close_unheard(self) -> None:
+        """Close the pool, also where who asks is cancelled meanwhile: its tasks end with it."""
+        closing = asyncio.ensure_future(self._pool.close())
+        while not closing.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(closing)
+
+    async def _settle_in(self, connection: Connection) -> None:
+        """Find out whether the session is ours alone, and if so make its settings.
+
+        A pooler tells its clients a process of its own invention, not the one that serves them.
+        """
+        self.pooled = self._address.direct is False
+        if self.pooled:
+            return
+        cursor = await connection.execute(self._sql["backend"].wire)
+        if await cursor.fetchone() == (connection.info.backend_pid,):
+            await connection.execute(self._sql["settle_in"].wire)
+            connection.prepare_threshold = _PREPARE_AFTER
+            connection.direct = True
+            if self._freely:
+                await connection.execute(self._sql["settle_in_freely"].wire)
+                connection.freely = True
+        self.pooled = not connection.direct
