@@ -17,7 +17,7 @@ SHOWN = {
     "app": (
         App(),
         """accept backlog batch batch_task blocking bound by_name clock close configure_workers dead
-        drain economy enqueue enqueue_by_name groups inbox inbox_door jobs limits log
+        drain economy elsewhere enqueue enqueue_by_name groups inbox inbox_door jobs limits log
         message_backlog messages metrics migrate new_id next_time open outbox post publish queues
         relay resource router routers schedule schedules settings settlements signal store sweep
         sweeps task tasks webhooks worker workers""",

@@ -76,6 +76,9 @@ LATER = {
     "status": LateCommand(
         "status:status", "Show what waits, what runs, what stands still and why."
     ),
+    "stubs": LateCommand(
+        "stubs:stubs", "Print a module by which other services call the tasks of an app."
+    ),
     "sweep": LateCommand("sweep:sweep", "Sweeps: bounded passes over due rows."),
     "worker": LateCommand("worker:worker", "Run the jobs of an app until stopped."),
     "workers": LateCommand(

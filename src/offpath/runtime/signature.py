@@ -48,6 +48,8 @@ class InputModel:
         "_type",
         "_zoned",
         "name",
+        "parameters",
+        "signature",
     )
 
     def __init__(
@@ -61,6 +63,9 @@ class InputModel:
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         where = f"task {self.name!r}"
         signature, read = parameters(function, context=context, where=where)
+        self.signature = signature
+        """Without the context."""
+        self.parameters = read
         hooks = _hooks(codec)
         shapes = {
             one.name: ValueShape(one.type, hooks, f"{where}: parameter {one.name!r}")

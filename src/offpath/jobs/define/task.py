@@ -8,6 +8,7 @@ from typing import (
     Any,
     Concatenate,
     Generic,
+    NamedTuple,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -57,6 +58,15 @@ class BindOptions(QueueOptions, total=False):
     inline: bool | None
     """True if the job begins in this process at once, without waiting in its queue; None: as the
     task says."""
+
+
+class Computes(NamedTuple):
+    """The options of a task that are functions of its arguments."""
+
+    unique: bool
+    limit: bool
+    fair_key: bool
+    options: bool
 
 
 class Sending(Generic[P, S, G]):
@@ -147,6 +157,12 @@ class Task(Sending[P, S, G]):
         self.log_context: LogContext | None = definition.log_context
         self.around: tuple[Around, ...] = definition.around
         self.trace: TraceRelation | None = definition.trace
+        self.computes = Computes(
+            unique=definition.unique_of is not None,
+            limit=definition.limit_of is not None,
+            fair_key=definition.fair_key_of is not None,
+            options=definition.computed is not None,
+        )
         self.__wrapped__ = definition.fn
         self.__doc__ = definition.fn.__doc__
         self.__name__ = getattr(definition.fn, "__name__", self.name)
@@ -272,18 +288,19 @@ def define(
     strict: bool = True,
     around: tuple[Around, ...] = (),
     context: type = Context,
+    made: type[Blueprint] = Blueprint,
     kind: Callable[[Definition, Blueprint], Task[..., Any, Any]] | None = None,
 ) -> Task[..., Any, Any]:
     """Make a task. Raises ``TaskError`` kinds and ``InvalidArgument``; registers nothing.
 
     ``context`` is what its first parameter may be; ``kind`` makes it of another class than follows
-    from the function.
+    from the function, and ``made`` makes its jobs.
     """
     definition = definition_of(fn, settings, codecs, strict, context, around)
     levels = (definition.defaults, app)
     plain = resolve(levels)
     checked_seat(plain.backoff, f"task {definition.name}: its backoff", plain=True)
-    blueprint = Blueprint(
+    blueprint = made(
         name=definition.name,
         inputs=definition.inputs,
         decode=definition.results.decode,
@@ -296,8 +313,8 @@ def define(
         limit_of=definition.limit_of,
         fair_key_of=definition.fair_key_of,
     )
-    made = kind or _KINDS[definition.is_async, definition.takes_context]
-    return made(definition, blueprint)
+    task = kind or _KINDS[definition.is_async, definition.takes_context]
+    return task(definition, blueprint)
 
 
 _KINDS: dict[tuple[bool, bool], type[Task[..., Any, Any]]] = {

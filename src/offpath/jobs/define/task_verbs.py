@@ -20,18 +20,23 @@ from offpath.jobs.define.task import (
     define,
 )
 from offpath.jobs.handler.context import Context
-from offpath.jobs.values.blueprint import AnyInputs, Blueprint, queue_level
+from offpath.jobs.values.blueprint import (
+    AnyInputs,
+    Blueprint,
+    ElsewhereBlueprint,
+    queue_level,
+)
 from offpath.jobs.values.group_values import GroupValues
 from offpath.jobs.values.plan import Plan
 from offpath.model import checks
-from offpath.model.options import resolve
+from offpath.model.options import OptionLevel, resolve
 from offpath.runtime.signature import ResultModel
 
 if TYPE_CHECKING:
     from offpath.jobs.define.registry import Registry
     from offpath.jobs.values.blueprint import Sender
     from offpath.jobs.values.runnable import Around
-    from offpath.model.options import OptionLevel, Options
+    from offpath.model.options import Options
     from offpath.runtime.codec import Codec
 
 S = TypeVar("S")
@@ -108,6 +113,30 @@ class TaskVerbs(BatchVerbs):
         )
         self.tasks.add(task)
         return task
+
+    @overload
+    def elsewhere(
+        self, fn: Callable[P, Plan[S, G]], /, **settings: Unpack[TaskSettings]
+    ) -> SyncTask[P, S, G]: ...
+    @overload
+    def elsewhere(
+        self, fn: Callable[P, R], /, **settings: Unpack[TaskSettings]
+    ) -> SyncTask[P, R, R]: ...
+    def elsewhere(self, fn: Callable[..., Any], /, **settings: Unpack[TaskSettings]) -> Any:
+        """A task of another service by a function of its signature, as ``offpath stubs`` writes it.
+
+        Its jobs are checked and encoded here, and run there, with the retries, timeout and
+        retention of the task as that service defines it unless they are given here. Workers of this
+        app do not take them. Raises as :meth:`task` does.
+        """
+        return define(
+            fn,
+            settings,
+            OptionLevel(),
+            self._codecs,
+            self._sender(),
+            made=ElsewhereBlueprint,
+        )
 
     def by_name(
         self, name: str, /, options: Options | None = None, *, registered: bool = True

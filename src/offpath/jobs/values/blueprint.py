@@ -22,10 +22,12 @@ from offpath.model.options import (
     OptionLevel,
     Options,
     Resolved,
+    RunOptions,
     Unique,
     checked_queue_time,
     checked_unique,
     claim_of,
+    encode_run,
     over,
     resolve,
     resolve_keys,
@@ -187,6 +189,17 @@ class Blueprint(Struct, frozen=True, kw_only=True):
             limit=checked_limit(limit),
             fair_key=checked_fair_key(fair),
         )
+
+
+class ElsewhereBlueprint(Blueprint, frozen=True, kw_only=True):
+    """Makes jobs of a task that another service defines: how they run is what that one says."""
+
+    def _new(self, job_id: str, text: str, fingerprint: str, resolved: Resolved) -> NewJob:
+        run = _OF_TASK if resolved.run == "{}" else resolved.run
+        return super()._new(job_id, text, fingerprint, replace(resolved, run=run))
+
+
+_OF_TASK = encode_run(RunOptions(of_task=True))
 
 
 class AnyInputs:

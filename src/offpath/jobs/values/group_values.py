@@ -33,13 +33,13 @@ class GroupValues:
     Any task may have written the value that is read: :mod:`offpath.jobs.values.group_codecs`.
     """
 
-    __slots__ = ("_codec", "_codecs", "_name", "_readers", "_type", "_typed", "signs")
+    __slots__ = ("_codec", "_codecs", "_name", "_readers", "_type", "_typed", "signs", "type")
 
     def __init__(self, annotation: Any, codec: Codec, name: str, codecs: GroupCodecs) -> None:  # noqa: ANN401
         self._name = name
         self._codec = codec
         self._codecs = codecs
-        self._type = annotation
+        self._type = self.type = annotation
         self._typed = annotation is not Any
         self._readers: dict[tuple[int, Any], ResultModel] = {}
         self.signs = codec is not codecs.app
