@@ -264,7 +264,7 @@ def checked(options: Options) -> OptionLevel:
         tags=None if options.tags is None else checked_tags(options.tags),
         retention=_optional(options.retention, "retention", unlimited=True),
         announce=None if options.announce is None else checked_announce(options.announce),
-        announce_details=options.announce_details,
+        announce_details=_details(options.announce_details),
         limit=checked_limit(options.limit),
         fair_key=checked_fair_key(options.fair_key),
         headers=encoded_headers(options.headers),
@@ -280,6 +280,12 @@ def over(upper: OptionLevel, lower: OptionLevel | None) -> OptionLevel:
         name: value for name, value in msgspec.structs.asdict(upper).items() if value is not None
     }
     return msgspec.structs.replace(lower, **said)
+
+
+def _details(given: object) -> bool | None:
+    if given is None or isinstance(given, bool):
+        return given
+    raise InvalidArgument(f"announce_details is True or False, not {given!r:.80}")
 
 
 def _ref(options: Options) -> str | None:

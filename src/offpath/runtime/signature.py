@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 from msgspec import UNSET, Struct, defstruct
 
-from offpath.errors import InvalidArgument, InvalidInput
+from offpath.errors import InvalidArgument, InvalidInput, TaskError
 from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
 from offpath.runtime.hooks import CodecHooks
@@ -19,6 +19,8 @@ from offpath.runtime.parameters import Kind, Parameter, parameters, return_type
 from offpath.runtime.round_trip import changed, in_utc, naive
 from offpath.runtime.shape import EXACT, ValueShape
 from offpath.runtime.unquoted import unquoted, unquoted_json
+
+_DEFAULTED = (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD, Kind.KEYWORD_ONLY)
 
 Bound = Struct
 """A task's arguments, bound to its parameters and checked. Opaque: made by ``InputModel.bind``."""
@@ -81,6 +83,23 @@ class InputModel:
         self._codec = codec
         self._encode = codec.encode
         self._read = _decoder(codec, self._type)
+        for one in read:
+            if not one.required and one.kind in _DEFAULTED:
+                default = signature.parameters[one.name].default
+                self._require_default(one, default, shapes[one.name], where)
+
+    def _require_default(
+        self, one: Parameter, default: object, shape: ValueShape, where: str
+    ) -> None:
+        """Refuse a default that a caller could not give: it counts as if one had."""
+        try:
+            value = shape.pack(default) if shape.adapter else default
+            _converter(shape.wire, self._check.hooks, plain=shape.plain).convert(value)
+        except Exception as error:
+            raise TaskError(
+                f"{where}: the default of parameter {one.name!r} is not of its type: "
+                f"{unquoted(shown(error), {one.name: default})}; annotate it as what it may be"
+            ) from error
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
         """Check a call's arguments; raises InvalidInput with the path of what does not fit.

@@ -110,10 +110,13 @@ def definition_of(
     if concurrency is not None:
         checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
     context = takes_context(fn, kind)
-    codec = settings.get("codec") or codecs.app
+    codec = _codec(settings.get("codec"), name) or codecs.app
     own, group = returned_types(fn, name)
     is_async = inspect.iscoroutinefunction(inspect.unwrap(fn))
     unique, limit, fair = settings.get("unique"), settings.get("limit"), settings.get("fair_key")
+    inputs = InputModel(fn, context=context, codec=codec, name=name)
+    for option in (*_ALSO_COMPUTED, "options"):
+        _require_fit(settings.get(option), inputs, f"task {name}: {option}")
     return Definition(
         fn=fn,
         name=name,
@@ -121,12 +124,12 @@ def definition_of(
         around=_around(around, settings.get("around"), name, is_async),
         trace=_trace(settings.get("trace"), name),
         takes_context=context,
-        inputs=InputModel(fn, context=context, codec=codec, name=name),
+        inputs=inputs,
         results=ResultModel(own, codec=codec, name=name),
         group_values=GroupValues(group, codec, name, codecs),
-        strict=strict if settings.get("strict") is None else bool(settings.get("strict")),
+        strict=_flag(settings.get("strict"), f"task {name}: strict", strict),
         concurrency=concurrency,
-        inline=bool(settings.get("inline")),
+        inline=_flag(settings.get("inline"), f"task {name}: inline", False),
         defaults=_task_level(settings),
         computed=checked_seat(settings.get("options"), f"task {name}: options", plain=True),
         unique_of=_computing(unique, f"task {name}: unique"),
@@ -163,6 +166,45 @@ _RELATIONS: tuple[TraceRelation, ...] = get_args(TraceRelation)
 def _computing(setting: Any, where: str) -> Callable[..., Any] | None:  # noqa: ANN401 - a setting
     """The setting where it is a function of the task's arguments."""
     return checked_seat(setting, where, plain=True) if callable(setting) else None
+
+
+def _flag(given: object, where: str, default: bool) -> bool:
+    if given is None:
+        return default
+    if not isinstance(given, bool):
+        raise TaskError(f"{where} is True or False, not {given!r:.80}")
+    return given
+
+
+def _codec(given: Codec | None, task: str) -> Codec | None:
+    missing = [each for each in ("encode", "decode") if not callable(getattr(given, each, None))]
+    if given is not None and missing:
+        raise TaskError(
+            f"task {task}: a codec has encode(value) and decode(text, type); {given!r:.80} has no "
+            f"{' and no '.join(missing)}"
+        )
+    return given
+
+
+def _require_fit(setting: object, inputs: InputModel, where: str) -> None:
+    """Refuse a function of the task's arguments that could never be called with them."""
+    if not callable(setting):
+        return
+    try:
+        wanted = inspect.signature(setting)
+    except (TypeError, ValueError):
+        return  # of a built-in, nothing is known
+    kinds = [one.kind for one in inputs.parameters]
+    if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
+        return
+    named = {one.name for one in inputs.parameters if one.kind is one.kind.KEYWORD_ONLY}
+    try:
+        wanted.bind(*range(len(kinds) - len(named)), **dict.fromkeys(named))
+    except TypeError as error:
+        given = ", ".join(one.name for one in inputs.parameters) or "none"
+        raise TaskError(
+            f"{where} is called with the task's own arguments ({given}) but takes {wanted}: {error}"
+        ) from None
 
 
 _ALSO_COMPUTED = ("unique", "limit", "fair_key")
