@@ -52,7 +52,7 @@ class Tasks:
         self.split = app.elsewhere(_split, name='split')
 
 
-_DEFAULT: typing.Any = None  # not stored: the service's own default counts
+_DEFAULT: typing.Any = ...  # not stored: the service's own default counts
 
 
 def _anything(*args: int, **more: str) -> dict[str, tuple[int, ...]]:

@@ -46,7 +46,7 @@ class Tasks:
 {functions}
 '''
 _DEFAULT: Final = "_DEFAULT"
-_DEFAULT_LINE: Final = "_DEFAULT: typing.Any = None  # not stored: the service's own default counts"
+_DEFAULT_LINE: Final = "_DEFAULT: typing.Any = ...  # not stored: the service's own default counts"
 
 
 @click.command()

@@ -92,6 +92,8 @@ class InputModel:
         self, one: Parameter, default: object, shape: ValueShape, where: str
     ) -> None:
         """Refuse a default that a caller could not give: it counts as if one had."""
+        if default is ...:  # of a task of another service, whose default counts
+            return
         try:
             value = shape.pack(default) if shape.adapter else default
             _converter(shape.wire, self._check.hooks, plain=shape.plain).convert(value)

@@ -52,7 +52,7 @@ async def test_defaults_that_fit_are_taken_and_count(app: App) -> None:
         c: date | None = None,
         d: tuple[int, ...] = (),
         e: Any = Size,
-        f=object,  # type: ignore[no-untyped-def]  # noqa: ANN001
+        f=object,  # noqa: ANN001
     ) -> list[str]:
         return [type(one).__name__ for one in (a, b, c, d)]
 
@@ -86,8 +86,9 @@ def test_a_setting_that_cannot_work_is_refused(settings: dict[str, Any], told: s
 
 
 def test_details_of_announcements_are_a_yes_or_no() -> None:
+    wrong: Any = "x"
     with pytest.raises(InvalidArgument, match="announce_details is True or False"):
-        App().task(name="a", announce_details="x")(lambda: None)  # type: ignore[arg-type]
+        App().task(name="a", announce_details=wrong)(lambda: None)
 
 
 def test_functions_of_arguments_that_fit_are_taken() -> None:
