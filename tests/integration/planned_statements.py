@@ -17,11 +17,12 @@ from offpath.model.settlement import Retry, Settlement, Succeeded
 from offpath.runtime.ids import new_id
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.effects import commit_steps
-from offpath.store.postgres.groups import GroupWork
+from offpath.store.postgres.groups import queries
 from offpath.store.postgres.lease import Leases
 from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.postgres.settle import settle_steps, succeed_steps
 from offpath.store.programs import jobs, reads, workers
+from offpath.store.programs.group_work import GroupWork
 from offpath.store.protocol import JobRedrive
 from offpath.store.sql import Query, catalogue
 
@@ -125,7 +126,7 @@ def _groups(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
         work.end(f"group-{n * 10}", failed=False)
     ids = json.dumps(["group-990"])
     closing = SQL["members_to_close"](limit=BATCH), SQL["open_members"](ids=ids, limit=BATCH)
-    return (*work.queries(None, sql=SQL), *closing, SQL["groups"](ids=ids))
+    return (*queries(work, None, sql=SQL), *closing, SQL["groups"](ids=ids))
 
 
 def _gates(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:

@@ -25,11 +25,12 @@ from offpath.model.message import (
     StreamRoom,
 )
 from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succeeded
-from offpath.store.postgres.aftermath import told
+from offpath.store.postgres import groups
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.steps import NEVER, moment, to_json
 from offpath.store.programs import gates
 from offpath.store.programs.answers import DueStreamRow, OutlookRow
+from offpath.store.programs.conclusion import told
 from offpath.store.programs.deliveries import handed
 from offpath.store.programs.dialect import Send, Steps, ask, embed
 from offpath.store.programs.instants import instant
@@ -218,7 +219,7 @@ def settle_steps(
     applied = {n for (n,) in (yield from ask(query, last=plain))}
     effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
     enqueued, work = yield from embed(carry_out(effects, now, sql=sql))
-    left = yield from work.lasting(now, sql=sql)
+    left = yield from groups.lasting(work, now, sql=sql)
     born = iter(with_deaths([*chain(*enqueued.values())], told(gates.dead(work.moved), left)))
     enqueued = {n: tuple(islice(born, len(some))) for n, some in enqueued.items()}
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -10,13 +10,13 @@ from offpath.errors import WrongConnection
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.runtime.clock import Clock
-from offpath.store.postgres.aftermath import conclude_steps
+from offpath.store.postgres import groups
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ledger_post import OperationsFailed
+from offpath.store.postgres.limits import hold_again_steps
 from offpath.store.postgres.log import Horizon, look_steps
 from offpath.store.postgres.session import Database, Pin
 from offpath.store.postgres.words import PostgresWording
-from offpath.store.programs.aftermath import Aftermath, End, Overdue
 from offpath.store.programs.dialect import (
     Announced,
     Dialect,
@@ -27,8 +27,9 @@ from offpath.store.programs.dialect import (
     ask,
     embed,
 )
+from offpath.store.programs.group_work import GroupWork, Left
 from offpath.store.programs.instants import micros
-from offpath.store.sql import Catalogue, Row
+from offpath.store.sql import Catalogue
 
 T = TypeVar("T")
 
@@ -61,30 +62,15 @@ class PostgresDialect(PostgresWording):
     def commit(self, effects: Effects) -> Steps[tuple[Sequence[Enqueued], Steps[None]]]:
         """Write effects; the rows of groups are left for the end."""
         answers, work = yield from embed(carry_out({0: effects}, self._now, sql=self.sql))
-        return answers[0], _last(work.lasting(self._now, sql=self.sql))
+        return answers[0], _last(groups.lasting(work, self._now, sql=self.sql))
 
-    def conclude(
-        self,
-        ends: Sequence[End],
-        keep: float | None,
-        *,
-        closing: Sequence[str] = (),
-        roots: Sequence[Row] = (),
-        given_back: Sequence[str] = (),
-        overdue: Overdue | None = None,
-    ) -> Steps[Aftermath]:
-        """Count ends in gates and groups."""
-        return conclude_steps(
-            ends,
-            keep,
-            self._now,
-            self.announced,
-            closing=closing,
-            roots=roots,
-            given_back=given_back,
-            overdue=overdue,
-            sql=self.sql,
-        )
+    def hold_again(self, keys: Sequence[str]) -> Steps[Collection[str]]:
+        """Hold what was put back of closed limits."""
+        return hold_again_steps(keys, self._now, sql=self.sql)
+
+    def write_groups(self, work: GroupWork) -> Steps[Mapping[str, Left]]:
+        """Write the changes to groups."""
+        return groups.lasting(work, self._now, sql=self.sql)
 
     def prune_limits(self, limit: int) -> Steps[None]:
         """One statement reads what a rate remembers."""
@@ -94,7 +80,7 @@ class PostgresDialect(PostgresWording):
         """Write effects as the last of anybody's transaction."""
         if effects:
             _, work = yield from carry_out({0: effects}, self._now, sql=self.sql)
-            yield from work.writing(self._now, sql=self.sql)
+            yield from groups.writing(work, self._now, sql=self.sql)
 
     def settled(self) -> Queries[Sight]:
         """Look at who may still write what was given to them."""

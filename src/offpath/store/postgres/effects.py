@@ -19,14 +19,15 @@ from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, NewJob
 from offpath.model.new import NewLogEvent
-from offpath.store.postgres.aftermath import told
+from offpath.store.postgres import groups
 from offpath.store.postgres.enqueue import add_jobs, independent, join_roots, replacing_keys
-from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.mailbox import add_messages, require_keys
 from offpath.store.postgres.steps import chunks, ids_json, job_id, moment, to_json
 from offpath.store.postgres.words import PostgresWording
 from offpath.store.programs import gates
+from offpath.store.programs.conclusion import told
 from offpath.store.programs.dialect import Queries
+from offpath.store.programs.group_work import GroupWork
 from offpath.store.refusals import no_gate, nothing_to_watch, refuse_contributions
 from offpath.store.sql import Catalogue, Query
 
@@ -57,7 +58,7 @@ def commit_steps(
     """
     refuse_contributions(effects)
     answers, work = yield from carry_out({0: effects}, now, sql=sql)
-    left = yield from work.writing(now, sql=sql)
+    left = yield from groups.writing(work, now, sql=sql)
     return with_deaths(answers[0], told(gates.dead(work.moved), left))
 
 

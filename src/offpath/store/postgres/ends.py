@@ -21,10 +21,10 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.postgres.aftermath import told
-from offpath.store.postgres.groups import GroupWork, Left
 from offpath.store.postgres.steps import from_micros, public
 from offpath.store.programs.answers import MovedRow
+from offpath.store.programs.conclusion import told
+from offpath.store.programs.group_work import GroupWork, Left
 from offpath.store.sql import Row
 
 _COUNTED: Final = 2

@@ -14,7 +14,6 @@ from offpath.model.gate import NewGate
 from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
-from offpath.store.postgres.groups import GroupWork
 from offpath.store.postgres.limits import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
     chunks,
@@ -28,6 +27,7 @@ from offpath.store.postgres.steps import (
     to_json,
 )
 from offpath.store.programs.dialect import Queries
+from offpath.store.programs.group_work import GroupWork
 from offpath.store.refusals import id_taken, key_held, no_uuid, unknown_state
 from offpath.store.sql import Catalogue, Query, Row
 

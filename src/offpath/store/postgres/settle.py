@@ -25,6 +25,7 @@ from offpath.model.settlement import (
     Waiting,
 )
 from offpath.store.death_faults import deaths
+from offpath.store.postgres import groups
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ends import AppliedBatch
 from offpath.store.postgres.enqueue import replacing_keys
@@ -194,7 +195,7 @@ def settle_steps(
         announced.moved |= gates.released(moved)
     # Rows of groups are where the members of a large group meet. They are locked last, so that they
     # are held for the shortest time.
-    left = yield from work.lasting(now, sql=sql)
+    left = yield from groups.lasting(work, now, sql=sql)
     return batch.answers(enqueued, left, gates.dead([*work.moved, *moved]))
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from offpath.model.changes import ChangedJob
-from offpath.store.postgres.groups import GroupWork
+from offpath.store.postgres import groups
 from offpath.store.postgres.part import PostgresPart
 from offpath.store.postgres.steps import ids_json, moment, to_json
 from offpath.store.programs import waits
 from offpath.store.programs.dialect import WRITES, Runner, Send, Steps, ask, one
+from offpath.store.programs.group_work import GroupWork
 from offpath.store.sql import Catalogue
 
 
@@ -63,4 +64,4 @@ def look_again_steps(limit: int, now: datetime | None, *, sql: Catalogue) -> Ste
         ids = sorted(group for (group,) in gone)
         held = to_json(sorted({*ids, *work.groups()}))
         yield Send((sql["lock_groups"](ids=held), sql["drop_groups"](ids=to_json(ids))))
-    yield from work.lasting(now, sql=sql)
+    yield from groups.lasting(work, now, sql=sql)

@@ -9,7 +9,7 @@ transaction.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import (
@@ -27,7 +27,7 @@ from typing import (
 from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, Enqueued, JobState
 from offpath.store.hints import Hint
-from offpath.store.programs.aftermath import Aftermath, End, Overdue
+from offpath.store.programs.group_work import GroupWork, Left
 from offpath.store.sql import Catalogue, Query, Row
 
 T = TypeVar("T")
@@ -185,22 +185,12 @@ class Dialect(Wording, Protocol):
         """
         ...
 
-    def conclude(
-        self,
-        ends: Sequence[End],
-        keep: float | None,
-        *,
-        closing: Sequence[str] = (),
-        roots: Sequence[Row] = (),
-        given_back: Sequence[str] = (),
-        overdue: Overdue | None = None,
-    ) -> Steps[Aftermath]:
-        """Count ends in gates and groups, as the last of a transaction: a settlement's own way.
+    def hold_again(self, keys: Sequence[str]) -> Steps[Collection[str]]:
+        """Hold what this transaction has put back of these limits where they are closed."""
+        ...
 
-        ``closing`` are groups that are marked, of whose roots ``roots`` have just been counted in;
-        ``given_back`` are the limits of jobs that this transaction has put back. ``overdue`` is
-        what was left behind by others.
-        """
+    def write_groups(self, work: GroupWork) -> Steps[Mapping[str, Left]]:
+        """Write the changes to groups, as the last of a transaction; how each group is left."""
         ...
 
     def prune_limits(self, limit: int) -> Steps[None]:

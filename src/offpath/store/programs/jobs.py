@@ -13,6 +13,7 @@ from offpath.model.job import JobState
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import End
 from offpath.store.programs.answers import STATES, GoneRow, HeldRow, RedrivenRow
+from offpath.store.programs.conclusion import conclude
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.protocol import JobRedrive, Pruned
 from offpath.store.sql import Query, Row
@@ -107,7 +108,7 @@ def _cancelled(
     )
     joined = {root[0] for root in roots}
     ends = [_end(job, joined) for job in over]
-    after = yield from d.conclude(ends, keep, closing=closing, roots=roots)
+    after = yield from conclude(d, ends, keep, closing=closing, roots=roots)
     d.announced.hear(job.announce for job in over)
     if over:
         d.announced.moved.add(JobState.CANCELLED)

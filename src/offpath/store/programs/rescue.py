@@ -14,6 +14,7 @@ from offpath.model.suspicion import Lost, judged
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import KEPT_FAILURES, Aftermath, End, FailedAttempt
 from offpath.store.programs.answers import STATES, OrphanRow
+from offpath.store.programs.conclusion import conclude
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.programs.leased import LEASED, WIDTH
 from offpath.store.sql import Query, Row
@@ -71,7 +72,7 @@ def rescue(
         if not orphan.state.terminal and orphan.job.limit_key is not None
     ]
     # Last, since it writes rows of gates, limits and groups, behind which no job is waited for.
-    after = yield from d.conclude(ended, keep, given_back=given_back)
+    after = yield from conclude(d, ended, keep, given_back=given_back)
     answers = [_rescued(orphan, after) for orphan in orphans]
     d.announced.hear(orphan.row.announce for orphan in orphans)
     d.announced.moved.update(answer.state for answer in answers)

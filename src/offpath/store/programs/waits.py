@@ -19,6 +19,7 @@ from offpath.store.programs.aftermath import (
     given_up,
 )
 from offpath.store.programs.answers import STATES, DueRow, GivenUpRow, MissedRow, OverRow, WokenRow
+from offpath.store.programs.conclusion import conclude
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 
 _WOKEN: Final = "woken"
@@ -62,7 +63,7 @@ def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[C
     fired = sorted({job.gate for job in due if job.gate and job.gate_state == "fired"})
     standing = {job: outcome > 0 for job, outcome in uncounted}
     overdue = Overdue(standing, fired, most)
-    after = yield from d.conclude(ends, keep, overdue=overdue)
+    after = yield from conclude(d, ends, keep, overdue=overdue)
     d.announced.hear(job.announce for job in moved)
     d.announced.moved.update(STATES[job.state] for job in moved)
     if ends:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued
 from offpath.store.hints import Hints
-from offpath.store.programs.aftermath import Aftermath, End, Overdue
-from offpath.store.programs.dialect import Announced, Dialect, How, Queries, Sight, Steps, embed
-from offpath.store.sql import Row
-from offpath.store.sqlite.aftermath import conclude_steps
+from offpath.store.programs.dialect import (
+    Announced,
+    Dialect,
+    How,
+    Queries,
+    Sight,
+    Steps,
+    ask,
+    embed,
+)
+from offpath.store.programs.group_work import GroupWork, Left
+from offpath.store.sqlite import groups
 from offpath.store.sqlite.enqueue import effect_steps
 from offpath.store.sqlite.limits import prune_steps
 from offpath.store.sqlite.session import SQL, Session
@@ -42,28 +50,16 @@ class SqliteDialect(SqliteWording):
         answers = (yield from embed(effect_steps(effects, self.now))) if effects else []
         return answers, _nothing()
 
-    def conclude(
-        self,
-        ends: Sequence[End],
-        keep: float | None,
-        *,
-        closing: Sequence[str] = (),
-        roots: Sequence[Row] = (),  # noqa: ARG002 - rows of groups count their roots at once
-        given_back: Sequence[str] = (),
-        overdue: Overdue | None = None,
-    ) -> Steps[Aftermath]:
-        """Count ends in gates and groups."""
-        return embed(
-            conclude_steps(
-                ends,
-                keep,
-                self.now,
-                self.announced,
-                closing=closing,
-                given_back=given_back,
-                overdue=overdue,
-            )
-        )
+    def hold_again(self, keys: Sequence[str]) -> Steps[Collection[str]]:
+        """Hold what was put back of closed limits."""
+        if not keys:
+            return ()
+        query = SQL["hold_closed"](keys=self.batch(sorted(set(keys))), now=self.now)
+        return {job for (job,) in (yield from ask(query))}
+
+    def write_groups(self, work: GroupWork) -> Steps[Mapping[str, Left]]:
+        """Write the changes to groups."""
+        return embed(groups.write_steps(work))
 
     def prune_limits(self, limit: int) -> Steps[None]:
         """Python reads what a rate remembers; keys that are needed are looked at again later."""

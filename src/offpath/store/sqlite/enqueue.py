@@ -6,7 +6,6 @@ a conflict it takes back itself; on a caller's connection :func:`whole` takes ba
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -21,8 +20,10 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.programs import gates
 from offpath.store.programs.answers import MovedRow
+from offpath.store.programs.conclusion import told
 from offpath.store.programs.dialect import Queries
 from offpath.store.programs.gates import state_of
+from offpath.store.programs.group_work import GroupWork
 from offpath.store.programs.instants import instant, micros, readable
 from offpath.store.refusals import (
     id_taken,
@@ -33,7 +34,7 @@ from offpath.store.refusals import (
     unknown_state,
 )
 from offpath.store.sql import Row
-from offpath.store.sqlite.groups import JoinedGroups, count_steps, ended_job, told
+from offpath.store.sqlite import groups
 from offpath.store.sqlite.job_rows import (
     FINGERPRINT,
     ID,
@@ -122,10 +123,12 @@ def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     if known is not NO_GATES:
         made = yield from gates.add(SqliteWording(now), effects.gates, jobs, answers)
         died = gates.dead(made)
-    joined = joining(jobs, inserted)
-    if died or joined is not None:
-        closed = yield from count_steps([ended_job(each) for each in died], joined)
-        answers = with_deaths(answers, told(died, closed.done))
+    work = group_work(jobs, inserted)
+    if died or work is not None:
+        work = work or GroupWork()
+        work.end_moved(died)
+        left = yield from groups.write_steps(work)
+        answers = with_deaths(answers, told(died, left))
     if writing is not None:
         answers = [*answers, *(yield from writing.steps())]
     if effects.operations:
@@ -162,22 +165,22 @@ def on_file(path: Path, steps: Queries[T]) -> Queries[T]:
     return (yield from steps)
 
 
-def joining(jobs: Iterable[NewJob], inserted: Inserted) -> JoinedGroups | None:
-    """The change that new jobs make to groups, new groups of one left out; None: no change."""
-    added: Counter[str] = Counter()
-    roots: list[str] = []
-    fail_fast: list[str] = []
+def group_work(jobs: Iterable[NewJob], inserted: Inserted) -> GroupWork | None:
+    """The changes that new jobs make to groups, new groups of one left out; None: no change."""
+    work: GroupWork | None = None
     for job, answer in zip(jobs, inserted.answers, strict=True):
         if not answer.created:
             continue
         if job.group_id is not None and job.group_id != job.id:
-            added[job.group_id] += 1
-            continue
-        if job.group_policy is GroupPolicy.FAIL_FAST:
-            fail_fast.append(job.id)
-        if job.id in inserted.rooted:
-            roots.append(job.id)
-    return JoinedGroups(added, roots, fail_fast) if added or roots or fail_fast else None
+            work = work or GroupWork()
+            work.more[job.group_id] += 1
+        elif job.group_policy is GroupPolicy.FAIL_FAST or job.id in inserted.rooted:
+            work = work or GroupWork()
+            work.policies[job.id] = job.group_policy
+            if job.id in inserted.rooted:
+                work.rooted.add(job.id)
+                work.more[job.id] += 1
+    return work
 
 
 def insert_steps(

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, assert_never
 
 from msgspec.structs import replace
 
+from offpath.model.changes import ChangedJob
 from offpath.model.group import Contribution
 from offpath.model.job import BlockReason, Enqueued, Failure, JobState, LeasedJob, NewJob
 from offpath.model.settlement import (
@@ -23,13 +24,12 @@ from offpath.model.settlement import (
 )
 from offpath.store.death_faults import deaths
 from offpath.store.programs import gates
-from offpath.store.programs.aftermath import Aftermath
 from offpath.store.programs.answers import MovedRow
+from offpath.store.programs.conclusion import is_done, told
+from offpath.store.programs.group_work import GroupWork, Left
 from offpath.store.programs.instants import instant, micros
 from offpath.store.sqlite import groups, limits
-from offpath.store.sqlite.aftermath import aftermath_steps
-from offpath.store.sqlite.enqueue import NO_GATES, insert_steps, joining, known_gates
-from offpath.store.sqlite.groups import EndedJob, JoinedGroups
+from offpath.store.sqlite.enqueue import NO_GATES, group_work, insert_steps, known_gates
 from offpath.store.sqlite.isolation import isolating
 from offpath.store.sqlite.ledger_post import together_steps
 from offpath.store.sqlite.mailbox import Writing
@@ -129,6 +129,8 @@ class _Batch:
         self._applied: dict[str, _Applied] = {}
         self._enqueued: dict[str, tuple[Enqueued, ...]] = {}
         self._moved: list[MovedRow] = []
+        self._last: dict[str, str] = {}
+        """The last job of each group that ends here."""
 
     def settle(self) -> list[Settled]:
         """Write it all; the groups come last, but for the ledger, which may refuse."""
@@ -139,28 +141,20 @@ class _Batch:
         self._write_failures(mine)
         # New jobs come behind the ends, which have given up their unique keys: a handler may
         # enqueue a job with the key of its own.
-        joined = self._carry(mine)
+        work = self._carry(mine)
         self._forget_undo()
-        ended = [self._applied[one.job.id] for one in mine]
-        ended = [each for each in ended if each.ended]
+        ended = [each for one in mine if (each := self._applied[one.job.id]).ended]
         watched = {each.id: each.state == _SUCCEEDED for each in ended if each.watched}
         count = gates.count_ends(self._wording, watched, _kept(self._settlements))
         self._moved += self._session.drive(count)
-        after, rows = self._session.drive(
-            aftermath_steps(
-                self._moved,
-                [EndedJob(each.id, each.group_id, each.state, each.redrives) for each in ended],
-                self._causes(ended),
-                joined=joined,
-                ensured=[one.job.group_id for one in mine if self._needs_row(one)],
-            )
-        )
         self._hear()
-        # Behind the counts, which make the rows that values are given to.
-        self._contribute(mine, rows)
+        self._count(work, mine, ended)
+        left = self._session.drive(groups.count_steps(work))
+        self._contribute(work, mine, left)
+        along = self._along(ended, left)
         # Behind all the rest: a declined operation raises, and then nothing of this batch stays.
         self._post(mine)
-        return [self._answer(one, due, after, rows) for one in self._settlements]
+        return [self._answer(one, due, left, along) for one in self._settlements]
 
     def _hear(self) -> None:
         """Note what gates have done to other jobs."""
@@ -168,8 +162,34 @@ class _Batch:
         session.stirred = session.stirred or any(row.announce for row in moved)
         session.released = session.released or JobState.QUEUED in gates.released(moved)
 
-    def _causes(self, ended: Sequence[_Applied]) -> dict[str, str]:
-        """The reporters of jobs that died: the one that made it, or the last that failed."""
+    def _count(
+        self, work: GroupWork, mine: Sequence[Settlement], ended: Iterable[_Applied]
+    ) -> None:
+        """Note what the groups have lost."""
+        for each in ended:
+            work.end(each.group_id, failed=each.state != _SUCCEEDED, job=each.id)
+            self._last[each.group_id] = each.id
+        work.end_moved(self._moved)
+        for one in mine:
+            if self._needs_row(one):
+                work.more[one.job.group_id] += 0
+
+    def _contribute(
+        self, work: GroupWork, mine: Iterable[Settlement], left: Mapping[str, Left]
+    ) -> None:
+        """Give what these made to the groups that have a row: most are lone and have none."""
+        for one in mine:
+            if one.job.group_id in left and self._carries(one):
+                work.give(one.job.group_id, _contributions(one))
+        if work.given:
+            self._session.drive(groups.give_steps(work, left))
+
+    def _along(
+        self, ended: Sequence[_Applied], left: Mapping[str, Left]
+    ) -> dict[str, list[ChangedJob]]:
+        """Jobs that died, by their reporters: the job that made them, or the last that failed."""
+        if not self._moved:
+            return {}
         made = {
             each.job_id: maker
             for maker, some in self._enqueued.items()
@@ -178,7 +198,10 @@ class _Batch:
         }
         failed = [each.id for each in ended if each.watched and each.state != _SUCCEEDED]
         other = failed[-1] if failed else next(iter(made.values()), "")
-        return {row.id: made.get(row.id, other) for row in self._moved}
+        along: dict[str, list[ChangedJob]] = {}
+        for each in told(gates.dead(self._moved), left, elsewhere=self._last):
+            along.setdefault(made.get(each.id, other), []).append(each)
+        return along
 
     def _write_jobs(self) -> dict[str, int | None]:
         """Move the jobs on; returns when those that wait again are due."""
@@ -252,11 +275,11 @@ class _Batch:
             self._session.run(SQL["unmark_undo"](ids=batch(done)))
             self._session.run(SQL["forget_undo"](ids=batch(done)))
 
-    def _carry(self, mine: list[Settlement]) -> JoinedGroups | None:
+    def _carry(self, mine: list[Settlement]) -> GroupWork:
         """The effects of all, in one go; returns what the groups have more."""
         carriers = [one for one in mine if one.effects and self._carries(one)]
         if not carriers:
-            return None
+            return GroupWork()
         jobs = [job for one in carriers for job in _children(one)]
         made = [gate for one in carriers for gate in one.effects.gates]
         drive = self._session.drive
@@ -270,7 +293,7 @@ class _Batch:
         self._write(carriers)
         if any(job.announce for job in jobs):
             self._session.stirred = True
-        return joining(jobs, inserted)
+        return group_work(jobs, inserted) or GroupWork()
 
     def _write(self, carriers: list[Settlement]) -> None:
         """The messages and events of all."""
@@ -301,17 +324,6 @@ class _Batch:
         )
         return (withheld or bool(settlement.effects.contributions)) and self._carries(settlement)
 
-    def _contribute(self, mine: list[Settlement], rows: Mapping[str, bool]) -> None:
-        """Give what these made to the groups that have a row."""
-        given: dict[str, list[Contribution]] = {}
-        for one in mine:
-            if one.job.group_id in rows and self._carries(one):
-                contributions = _contributions(one)
-                if contributions:
-                    given.setdefault(one.job.group_id, []).extend(contributions)
-        if given:
-            groups.contribute(self._session, given)
-
     def _post(self, mine: list[Settlement]) -> None:
         """Decide the operations of all, in order; one that does not go raises."""
         operations = [each for one in mine if self._carries(one) for each in one.effects.operations]
@@ -323,23 +335,25 @@ class _Batch:
         self,
         settlement: Settlement,
         due: dict[str, int | None],
-        after: Aftermath,
-        rows: Mapping[str, bool],
+        left: Mapping[str, Left],
+        along: Mapping[str, Sequence[ChangedJob]],
     ) -> Settled:
         job_id = settlement.job.id
         applied = self._applied.get(job_id)
         if applied is None:
             return _lost(settlement)
-        state = OUTER[applied.state]
+        state, group = OUTER[applied.state], applied.group_id
         return Settled(
             id=job_id,
             status=SettleStatus.APPLIED,
             state=state,
             run_at=instant(due[job_id]) if state is JobState.QUEUED else None,
             enqueued=self._enqueued.get(job_id, ()),
-            group_done=job_id in after.done,
-            closing=rows.get(applied.group_id, False),
-            along=after.along(job_id),
+            # Of several members that end at once the last one tells the end of the group.
+            group_done=self._last.get(group) == job_id
+            and is_done(left, group, redrives=applied.redrives),
+            closing=(there := left.get(group)) is not None and there.closing,
+            along=tuple(along.get(job_id, ())),
         )
 
 
