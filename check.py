@@ -55,9 +55,10 @@ STATIC = {
     "typing": ("mypy tests/typing", "basedpyright tests/typing"),
     "imports": ("lint-imports --no-cache",),
 }
-WORKERS = min(4, os.cpu_count() or 1)
-"""Processes that share a suite's tests. Most of what takes long is waiting: for a lease to end, for
-another process, for a disk. So no suite has the machine for itself, and none may count on it."""
+CORES = os.cpu_count() or 1
+WORKERS = min(4, CORES + 1)
+"""Processes that share a suite's tests, one more than cores: each waits for a server, a disk or
+another process a quarter of its time. So no suite has the machine for itself, nor counts on it."""
 
 ORDER = (
     "unit", "conformance", "attacks", "integration", "contrib", "cli", "examples", "architecture"
@@ -77,11 +78,18 @@ ON_NEWEST = (
 MATRIX = environments(ROOT / "pyproject.toml")
 """The steps of ``check.py matrix``, which no plain run takes: every Python, oldest frameworks."""
 
+FAILURES = ("failed", "error", "errors")
+"""pytest's words for tests that did not pass."""
+
 WAITS = "integration"
 """The step that mostly waits: for leases, for other processes, for servers that start."""
 BESIDE = ("types", "typing", NEWEST)
 """Steps that compute, and need no broker. They run beside the one that waits. More of them would
-keep its workers from their deadlines."""
+keep its workers from their deadlines, so there each has as many processes as cores."""
+
+AGAIN = 3
+"""The tests of a suite that may fail and be tried once more, alone: on a full machine a deadline of
+somebody else's process says nothing. What fails twice has failed, and more than these have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +124,8 @@ def commands(step: str) -> tuple[str, ...]:
         suites_of = ON_NEWEST
     elif step in MATRIX:
         suites_of = MATRIX[step].commands
-    return tuple(f"{command} -n {WORKERS}{color}" for command in suites_of)
+    workers = min(WORKERS, CORES) if step in {WAITS, NEWEST} else WORKERS
+    return tuple(f"{command} -n {workers}{color}" for command in suites_of)
 
 
 def run_steps(steps: Sequence[str]) -> list[Outcome]:
@@ -186,11 +195,35 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
     binaries = binaries_of(step)
     for command in commands(step):
         output.say(f"\n== {step}: {command}")
-        code, text = stream([binaries / command.split()[0], *command.split()[1:]], output)
+        kept = [] if step in STATIC else ["-o", f"cache_dir=.pytest_cache/{step}"]
+        line = [str(binaries / command.split()[0]), *command.split()[1:], *kept]
+        code, text = stream(line, output)
+        found = {} if step in STATIC else tally(text)
+        if code and found:
+            code, found = once_more(line, found, output)
         passed = passed and code == 0
-        for word, number in ({} if step in STATIC else tally(text)).items():
+        for word, number in found.items():
             counts[word] = counts.get(word, 0) + number
     return Outcome(step, passed, time.monotonic() - began, counts)
+
+
+def once_more(
+    line: Sequence[str], found: dict[str, int], output: Output
+) -> tuple[int, dict[str, int]]:
+    """Try what failed once more, by itself; the code of its end, and what to count now.
+
+    Those that pass then are counted as ``late``: the table says so.
+    """
+    failed = sum(found.get(word, 0) for word in FAILURES)
+    if not 0 < failed <= AGAIN:
+        return 1, found
+    alone = ["-n", "0", "--last-failed", "--last-failed-no-failures", "none"]
+    output.say(f"\n== once more, alone: {failed}")
+    code, text = stream([*line, *alone], output)
+    if code or tally(text).get("passed") != failed:
+        return 1, found
+    return 0, {**{word: number for word, number in found.items() if word not in FAILURES},
+               "late": failed}  # fmt: skip
 
 
 def binaries_of(step: str) -> Path:

@@ -102,6 +102,47 @@ def test_what_a_tool_leaves_behind_holds_nothing_up() -> None:
     assert tools.stream([check.BIN / "python", "-c", script])[0] == 0
 
 
+_FLAKY = """
+from pathlib import Path
+
+import pytest
+
+DONE = Path(__file__).with_name("done")
+
+def test_good():
+    assert True
+
+@pytest.mark.parametrize("n", range({flaky}))
+def test_flaky(n):
+    done = DONE.with_name(f"done{{n}}")
+    seen, _ = done.exists(), done.touch()
+    assert seen
+
+@pytest.mark.parametrize("n", range({broken}))
+def test_broken(n):
+    assert False
+"""
+
+
+@pytest.mark.parametrize(
+    ("flaky", "broken", "ended"),
+    [
+        (2, 0, (0, {"passed": 1, "skipped": 1, "late": 2})),
+        (1, 1, (1, {"passed": 1, "failed": 2})),
+        (4, 0, (1, {"passed": 1, "skipped": 1, "failed": 4})),
+    ],
+)
+def test_what_fails_is_tried_once_more_and_what_passes_then_is_told(
+    tmp_path: Path, flaky: int, broken: int, ended: tuple[int, dict[str, int]]
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    (tmp_path / "test_some.py").write_text(_FLAKY.format(flaky=flaky, broken=broken))
+    line = [str(check.BIN / "pytest"), "-q", str(tmp_path), "-o", f"cache_dir={tmp_path / 'cache'}"]
+    code, text = tools.stream(line)
+    assert code == 1
+    assert check.once_more(line, check.tally(text), tools.TERMINAL) == ended
+
+
 class Tools:
     """Stands in for the tools: keeps which began, and lets two end only when both run."""
 
