@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from offpath.errors import ConfigurationError, InvalidArgument
+from offpath.model.durations import seconds_of
 from offpath.model.redact import HIDDEN, redact_url
 from offpath.model.served import FORM, OTHERS, Dispatch, by_order, by_queue, refused_queues
 
@@ -216,8 +217,6 @@ _DURATIONS = _FOREVER | {
     *("lease_seconds", "poll_interval", "drain_timeout", "store_timeout"),
     *("backlog_after", "backlog_every"),
 }
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": _DAY, "w": 7 * _DAY, "": 1.0}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|)\s*")
 # Kubernetes sets some of these for a service that is called offpath; an economy reads its own.
 _NOT_OURS = re.compile(
     r"OFFPATH_(TEST_.*|ACTOR|ECONOMY_.*|DASHBOARD_.*|SIGNING_SECRET.*|SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*)"
@@ -447,8 +446,8 @@ _LISTS = frozenset({"redact", "webhook_networks"})
 
 def _seconds(given: object) -> object:
     """A duration with a unit as seconds; anything else as it is."""
-    match = _DURATION.fullmatch(given) if isinstance(given, str) else None
-    return given if match is None else float(match[1]) * _UNITS[match[2]]
+    found = seconds_of(given) if isinstance(given, str) else None
+    return given if found is None else found
 
 
 def _age_by_queue(given: object) -> object:

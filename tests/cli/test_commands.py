@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,26 @@ def test_headers_are_kept_and_shown_without_secrets(run: Run, migrated: str) -> 
     shown = document(run("jobs", "show", job, "--url", migrated, "--json"))
     assert shown["headers"] == {"tenant": "acme", "api_key": "***"}
     assert "hunter2" not in run("jobs", "show", job, "--url", migrated).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("5m", 300), ("0.5h", 1_800), ("20 s", 20), ("90", 90)]
+)
+def test_what_asks_for_seconds_takes_a_duration(
+    run: Run, migrated: str, given: str, seconds: int
+) -> None:
+    job = enqueue(run, migrated, "add", "a=1", "b=2", "--deadline", given)
+    shown = document(run("jobs", "show", job, "--url", migrated, "--json"))
+    made, end = (datetime.fromisoformat(shown[name]) for name in ("enqueued_at", "deadline"))
+    assert round((end - made).total_seconds()) == seconds
+
+
+@pytest.mark.parametrize("given", ["soon", "5 minutes", "1h30m"])
+def test_what_is_no_duration_is_told_what_one_is(run: Run, migrated: str, given: str) -> None:
+    told = run("enqueue", "add", "--delay", given, "--url", migrated)
+    assert told.exit_code == 2
+    forms = "is not a duration: 30 (seconds), 500ms, 90s, 5m, 2h or 7d"
+    assert forms in " ".join(told.output.split())
 
 
 @pytest.mark.parametrize("header", ["tenant", "=acme", "Tenant=acme"])

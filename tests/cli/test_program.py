@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -64,3 +67,33 @@ def test_a_command_that_has_no_summary_is_loaded_for_the_help() -> None:
 
     shown = CliRunner().invoke(program, ["--help"]).output
     assert ["give", "Give", "it."] in [line.split() for line in shown.splitlines()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_a_shell_completes_commands_and_options(shell: str) -> None:
+    made = CliRunner().invoke(cli, ["completion", shell])
+    assert (made.exit_code, "_OFFPATH_COMPLETE" in made.stdout) == (0, True)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("offpath sch", {"schedules"}), ("offpath jobs sh", {"show"}),
+     ("offpath worker --until", {"--until-idle"})],
+)  # fmt: skip
+def test_bash_itself_completes(words: str, offered: set[str], tmp_path: Path) -> None:
+    made = CliRunner().invoke(cli, ["completion", "bash"]).stdout
+    (tmp_path / "completion.bash").write_text(made)
+    script = (
+        "source completion.bash; "
+        f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+        "_offpath_completion offpath; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    (tmp_path / "offpath").write_text(f'#!/bin/sh\nexec {sys.executable} -m offpath "$@"\n')
+    (tmp_path / "offpath").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": path},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert set(done.stdout.split()) == offered, done.stderr

@@ -12,7 +12,7 @@ from offpath.cli import output
 from offpath.cli.apps import given_app
 from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
-from offpath.cli.option_values import given_only, pairs
+from offpath.cli.option_values import Duration, given_only, pairs
 from offpath.cli.values import Failed, Said
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
 from offpath.jobs.client.core import core_of
@@ -52,11 +52,13 @@ def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # 
     _options,
     click.option("--queue", help="The job's queue."),
     click.option("--priority", type=int, help="The job's priority; higher ones run first."),
-    click.option("--delay", type=float, metavar="SECONDS", help="How long until the job is due."),
+    click.option(
+        "--delay", type=Duration(), metavar="DURATION", help="How long until the job is due."
+    ),
     click.option(
         "--deadline",
-        type=float,
-        metavar="SECONDS",
+        type=Duration(),
+        metavar="DURATION",
         help="How long until it is dead if not done.",
     ),
     click.option("--unique", metavar="KEY", help="Enqueue only if no live job has this key."),
@@ -74,8 +76,8 @@ def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # 
 @click.option("--wait", is_flag=True, help="Wait for the job's end, and print its result.")
 @click.option(
     "--timeout",
-    type=float,
-    metavar="SECONDS",
+    type=Duration(),
+    metavar="DURATION",
     help="The longest time to wait.  [default: no limit]",
 )
 @framed(partial(given_app, create=True), url_option)

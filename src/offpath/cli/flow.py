@@ -12,7 +12,7 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.action_log import named, recorded
 from offpath.cli.frame import after_option, limit_option, option_group, store_command
-from offpath.cli.option_values import until_option
+from offpath.cli.option_values import Duration, until_option
 from offpath.cli.values import Listing, Said, Table, next_of
 from offpath.errors import InvalidArgument
 from offpath.model import checks
@@ -51,7 +51,9 @@ _end_options = option_group(
     "end",
     _end,
     until_option,
-    click.option("--for", "seconds", type=float, metavar="SECONDS", help="The pause's length."),
+    click.option(
+        "--for", "seconds", type=Duration(), metavar="DURATION", help="The pause's length."
+    ),
 )
 
 

@@ -15,6 +15,7 @@ from offpath.cli import output
 from offpath.cli.apps import store_settings
 from offpath.cli.flow import limit_table
 from offpath.cli.frame import plain_command
+from offpath.cli.option_values import Duration
 from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.errors import StoreUnavailable
@@ -45,10 +46,10 @@ HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, 86_400, min_open=True),
+    type=Duration(0, 86_400, above=True),
     default=5.0,
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="How long to wait for the answer.",
 )
 @plain_command

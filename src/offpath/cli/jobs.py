@@ -24,7 +24,7 @@ from offpath.cli.frame import (
     yes_option,
 )
 from offpath.cli.job_views import changed_jobs, job_page, job_parts
-from offpath.cli.option_values import json_value
+from offpath.cli.option_values import Duration, json_value
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Said, Shown
 from offpath.model.brief import Kind
@@ -189,8 +189,8 @@ def _coding_app(module: str | None, url: str | None) -> AbstractAsyncContextMana
 )
 @click.option(
     "--keep",
-    type=float,
-    metavar="SECONDS",
+    type=Duration(),
+    metavar="DURATION",
     help="How long the signal is kept while no job waits for it.  [default: 30 days]",
 )
 @click.option("--app", "module", metavar="MODULE:APP", help="The app whose codec is used.")

@@ -44,6 +44,9 @@ LATER = {
         "capture:capture",
         "Print triggers of Postgres that append the changes of TABLE to the log.",
     ),
+    "completion": LateCommand(
+        "completion:completion", "Print what makes a shell complete commands and options."
+    ),
     "config": LateCommand("admin:config", "The settings in force."),
     "dead": LateCommand("jobs:dead", "Jobs that will not run again unaided."),
     "demo": LateCommand("demo:demo", "Run a few hundred jobs and show what became of them."),

@@ -11,10 +11,35 @@ import click
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
+from offpath.model.durations import FORM, seconds_of
 from offpath.model.json_text import decode_json
 
 _SPAN = re.compile(r"(\d{1,6})(s|m|h|d)")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Duration(click.FloatRange):
+    """Seconds, given as a number or as a duration such as ``5m``."""
+
+    name = "duration"
+
+    def __init__(
+        self, least: float | None = None, most: float | None = None, *, above: bool = False
+    ) -> None:
+        super().__init__(least, most, min_open=above)
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The seconds. Where no bounds are, whoever takes a negative number refuses it."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            found = seconds_of(str(value))
+            if found is None:
+                self.fail(f"{str(value)[:60]!r} is not a duration: {FORM}", param, ctx)
+            seconds = found
+        return float(super().convert(seconds, param, ctx))
 
 
 def read_by(read: Callable[[str, str], Any]) -> Callable[..., Any]:

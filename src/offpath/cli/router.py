@@ -29,7 +29,7 @@ from offpath.cli.frame import (
     warnings_logged,
     yes_option,
 )
-from offpath.cli.option_values import past_time, read_by
+from offpath.cli.option_values import Duration, past_time, read_by
 from offpath.cli.router_views import (
     attempt_page,
     letter_page,
@@ -144,10 +144,11 @@ async def run(app: App, *, name: str, limit: int, partition: int | None) -> Show
 @_name
 @click.option(
     "--most-lag",
-    type=click.FloatRange(min=0),
+    type=Duration(0),
     default=MOST_LAG,
     show_default=True,
-    help="The most seconds that the router may be behind.",
+    metavar="DURATION",
+    help="The longest time that the router may be behind.",
 )
 @_command
 async def verify(app: App, *, name: str, most_lag: float) -> Shown:

@@ -12,7 +12,7 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.action_log import named, recorded
 from offpath.cli.frame import app_command, confirmed, limit_option, option_group, store_command
-from offpath.cli.option_values import given_only, iso_time
+from offpath.cli.option_values import Duration, given_only, iso_time
 from offpath.cli.values import Cell, Fields, Listing, Said, Shown, Table
 from offpath.errors import InvalidArgument
 from offpath.jobs.values.job import Job
@@ -33,7 +33,7 @@ _terms = (
     click.option(
         "--zone", metavar="ZONE", help="The IANA zone that --cron is read in.  [default: UTC]"
     ),
-    click.option("--every", type=float, metavar="SECONDS", help="The interval; 1 or more."),
+    click.option("--every", type=Duration(), metavar="DURATION", help="The interval; 1 s or more."),
     click.option(
         "--anchor", callback=iso_time, metavar="TIME", help="The ISO time that --every counts from."
     ),
@@ -56,8 +56,8 @@ _terms = (
     ),
     click.option(
         "--grace",
-        type=float,
-        metavar="SECONDS",
+        type=Duration(),
+        metavar="DURATION",
         help="How late an occurrence may be made before it is missed.",
     ),
     click.option(

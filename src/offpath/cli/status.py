@@ -10,6 +10,7 @@ import click
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.frame import store_command, wants_json
+from offpath.cli.option_values import Duration
 from offpath.cli.values import Fields, Part, Shown, Table
 from offpath.operating import overview
 from offpath.operating.documents.faults import FaultsDocument
@@ -24,9 +25,9 @@ _SHORTEST = 0.5
 @click.command()
 @click.option(
     "--watch",
-    type=click.FloatRange(_SHORTEST, 3_600),
-    metavar="SECONDS",
-    help="Show it again after so many seconds, until it is interrupted.",
+    type=Duration(_SHORTEST, 3_600),
+    metavar="DURATION",
+    help="Show it again after so long, until it is interrupted.",
 )
 @store_command
 async def status(app: App, *, watch: float | None) -> Shown:

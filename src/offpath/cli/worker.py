@@ -21,7 +21,7 @@ from offpath.cli import output
 from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import framed, option_group, options
 from offpath.cli.logs import configure
-from offpath.cli.option_values import given_only, read_by
+from offpath.cli.option_values import Duration, given_only, read_by
 from offpath.cli.program import GIVEN
 from offpath.cli.reload import Reloader
 from offpath.cli.worker_ends import EndsWatch, WorkerEnds, ends_option
@@ -79,8 +79,8 @@ _overrides = option_group(
     ),
     click.option(
         "--drain-timeout",
-        type=float,
-        metavar="SECONDS",
+        type=Duration(),
+        metavar="DURATION",
         help="How long running jobs may take to end when it stops.",
     ),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from offpath.cli.frame import option_group
+from offpath.cli.option_values import Duration
 from offpath.model.served import OTHERS
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ ends_option = option_group(
     ),
     click.option(
         "--max-seconds",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
+        type=Duration(0, above=True),
+        metavar="DURATION",
         help="End after so long; what runs may end as after a signal.",
     ),
 )

@@ -11,6 +11,7 @@ from offpath.app import App
 from offpath.cli.action_log import actor
 from offpath.cli.frame import limit_option, store_command
 from offpath.cli.health import member_table
+from offpath.cli.option_values import Duration
 from offpath.cli.values import Listing, Quote, Said, Shown
 from offpath.errors import NotFound, WaitTimeout
 from offpath.health.fleet import member
@@ -99,10 +100,10 @@ async def stop_worker(app: App, *, worker_id: str) -> Said:
 @click.argument("worker_id")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, 3_600),
+    type=Duration(0, 3_600),
     default=30.0,
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="The longest time to wait for the dump.",
 )
 @store_command
