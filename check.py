@@ -13,14 +13,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +29,7 @@ from tests.brokers import PACKAGES, Broker, find_broker, variable
 from tests.chromium import PACKAGE as BROWSER
 from tests.chromium import chromium
 from tests.matrix import PREFIX, environments
+from tests.outcomes import Outcome, once_more, report, tally
 from tests.pgbouncer import PACKAGE as POOLER
 from tests.pgbouncer import pgbouncer
 from tests.prometheus import PACKAGE, promtool
@@ -78,29 +77,11 @@ ON_NEWEST = (
 MATRIX = environments(ROOT / "pyproject.toml")
 """The steps of ``check.py matrix``, which no plain run takes: every Python, oldest frameworks."""
 
-FAILURES = ("failed", "error", "errors")
-"""pytest's words for tests that did not pass."""
-
 WAITS = "integration"
 """The step that mostly waits: for leases, for other processes, for servers that start."""
 BESIDE = ("types", "typing", NEWEST)
 """Steps that compute, and need no broker. They run beside the one that waits. More of them would
 keep its workers from their deadlines, so there each has as many processes as cores."""
-
-AGAIN = 3
-"""The tests of a suite that may fail and be tried once more, alone: on a full machine a deadline of
-somebody else's process says nothing. What fails twice has failed, and more than these have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The end of one step. ``counts`` is pytest's tally, empty for the other tools."""
-
-    step: str
-    passed: bool
-    seconds: float
-    counts: dict[str, int]
-
 
 # -- steps -----------------------------------------------------------------------------------------
 
@@ -207,38 +188,11 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
     return Outcome(step, passed, time.monotonic() - began, counts)
 
 
-def once_more(
-    line: Sequence[str], found: dict[str, int], output: Output
-) -> tuple[int, dict[str, int]]:
-    """Try what failed once more, by itself; the code of its end, and what to count now.
-
-    Those that pass then are counted as ``late``: the table says so.
-    """
-    failed = sum(found.get(word, 0) for word in FAILURES)
-    if not 0 < failed <= AGAIN:
-        return 1, found
-    alone = ["-n", "0", "--last-failed", "--last-failed-no-failures", "none"]
-    output.say(f"\n== once more, alone: {failed}")
-    code, text = stream([*line, *alone], output)
-    if code or tally(text).get("passed") != failed:
-        return 1, found
-    return 0, {**{word: number for word, number in found.items() if word not in FAILURES},
-               "late": failed}  # fmt: skip
-
-
 def binaries_of(step: str) -> Path:
     """The folder of the commands that a step runs."""
     if step in MATRIX:
         return ROOT / MATRIX[step].folder / "bin"
     return NEWEST_VENV / "bin" if step == NEWEST else BIN
-
-
-def tally(output: str) -> dict[str, int]:
-    """The numbers of pytest's last line: ``{"passed": 12, "skipped": 1}``."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", output).strip()
-    last = plain.splitlines()[-1] if plain else ""
-    found = re.findall(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed)", last)
-    return {word: int(number) for number, word in found}
 
 
 # -- the environment -------------------------------------------------------------------------------
@@ -462,21 +416,6 @@ def own_broker(kind: str, stack: contextlib.ExitStack) -> None:
 
 
 # -- the command -----------------------------------------------------------------------------------
-
-
-def report(outcomes: Sequence[Outcome], seconds: float) -> None:
-    """The table, and pytest's numbers added up. ``seconds`` is how long all took together."""
-    say(f"\n{'step':<14}{'result':<9}{'seconds':>8}")
-    total: dict[str, int] = {}
-    for outcome in outcomes:
-        counts = ", ".join(f"{number} {word}" for word, number in outcome.counts.items())
-        result = "ok" if outcome.passed else "FAILED"
-        say(f"{outcome.step:<14}{result:<9}{outcome.seconds:>8.1f}  {counts}".rstrip())
-        for word, number in outcome.counts.items():
-            total[word] = total.get(word, 0) + number
-    tests = ", ".join(f"{number} {word}" for word, number in total.items()) or "no tests run"
-    failed = ", ".join(outcome.step for outcome in outcomes if not outcome.passed)
-    say(f"\n{f'FAILED: {failed}' if failed else 'all ok'} in {seconds:.0f} s: {tests}")
 
 
 def chosen(arguments: Sequence[str] | None) -> list[str]:

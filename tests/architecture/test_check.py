@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 import check
-from tests import pythons, tools
+from tests import outcomes, pythons, tools
 from tests.architecture import sources
 from tests.servers import VARIABLE, without_password
 
@@ -33,7 +33,7 @@ from tests.servers import VARIABLE, without_password
     ],
 )
 def test_the_last_line_of_pytest_is_counted(output: str, expected: dict[str, int]) -> None:
-    assert check.tally(output) == expected
+    assert outcomes.tally(output) == expected
 
 
 def test_every_test_file_belongs_to_a_step() -> None:
@@ -140,7 +140,7 @@ def test_what_fails_is_tried_once_more_and_what_passes_then_is_told(
     line = [str(check.BIN / "pytest"), "-q", str(tmp_path), "-o", f"cache_dir={tmp_path / 'cache'}"]
     code, text = tools.stream(line)
     assert code == 1
-    assert check.once_more(line, check.tally(text), tools.TERMINAL) == ended
+    assert outcomes.once_more(line, outcomes.tally(text), tools.TERMINAL) == ended
 
 
 class Tools:
@@ -191,7 +191,7 @@ def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.Mon
     monkeypatch.setitem(check.STATIC, "types", (hang,))
     began = time.monotonic()
 
-    def given_up(*_: object) -> check.Outcome:
+    def given_up(*_: object) -> outcomes.Outcome:
         while not tools.RUNNING:
             assert time.monotonic() - began < 20
         raise SystemExit(143)
@@ -222,11 +222,11 @@ def test_the_tools_share_the_bytecode_that_the_first_one_wrote(
 
 
 def test_the_table_names_what_failed(capsys: pytest.CaptureFixture[str]) -> None:
-    check.report(
+    outcomes.report(
         [
-            check.Outcome("lint", passed=False, seconds=0.1, counts={}),
-            check.Outcome("unit", passed=True, seconds=2.0, counts={"passed": 5}),
-            check.Outcome("cli", passed=True, seconds=1.0, counts={"passed": 2, "skipped": 1}),
+            outcomes.Outcome("lint", passed=False, seconds=0.1, counts={}),
+            outcomes.Outcome("unit", passed=True, seconds=2.0, counts={"passed": 5}),
+            outcomes.Outcome("cli", passed=True, seconds=1.0, counts={"passed": 2, "skipped": 1}),
         ],
         seconds=2.5,
     )
