@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from offpath.model.headers import decoded_headers
+from offpath.model.options import decode_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,11 @@ class RunningJob:
     def enqueued_at(self) -> datetime:
         """The time at which it was enqueued, by the store's clock."""
         return self._job.enqueued_at
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The occurrence of a schedule that it was made for."""
+        return decode_run(self._job.options).scheduled_for
 
 
 class Running:

@@ -7,6 +7,7 @@ import gzip
 import json
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -20,7 +21,7 @@ from offpath.errors import InvalidArgument
 from offpath.model.headers import decoded_headers
 from offpath.runtime import seats
 from offpath.runtime.clock import ManualClock
-from offpath.testing import drain
+from offpath.testing import drain, pass_time
 
 
 class Envelopes:
@@ -216,3 +217,74 @@ async def test_without_the_integration_the_extension_does_nothing(envelopes: Env
     async with made() as app:
         await failing(app, ValueError("broken"))
     assert envelopes.of("event") == []
+
+
+# -- cron monitors -------------------------------------------------------------------------------
+
+
+async def checked_in(
+    envelopes: Envelopes, error: Exception | None, hours: int = 3, **terms: Any
+) -> list[tuple[str, str]]:
+    """The slugs and statuses of what is told of one schedule, after its first occurrence."""
+    async with made() as app:
+
+        @app.task(retry=2, timeout=90)
+        def report() -> None:
+            if error is not None:
+                raise error
+
+        app.schedule("Nightly Report!", report.job(), **terms)
+        assert isinstance(app.clock, ManualClock)
+        await pass_time(app, app.clock, timedelta(hours=hours))
+        await pass_time(app, app.clock, timedelta(minutes=20))  # for a second attempt
+    found = envelopes.of("check_in")
+    assert len({one["check_in_id"] for one in found}) <= len(found)
+    return [(one["monitor_slug"], one["status"]) for one in found]
+
+
+async def test_an_occurrence_is_a_check_in_with_its_monitor(envelopes: Envelopes) -> None:
+    init(envelopes, monitor_schedules=True)
+    told = await checked_in(envelopes, None, cron="30 1 * * *", zone="Europe/Berlin", grace=300)
+    assert told == [("nightly-report", "in_progress"), ("nightly-report", "ok")]
+    first, last = envelopes.of("check_in")
+    assert first["check_in_id"] == last["check_in_id"]
+    assert last["monitor_config"] == {
+        "schedule": {"type": "crontab", "value": "30 1 * * *"},
+        "timezone": "Europe/Berlin", "checkin_margin": 5, "max_runtime": 2,
+    }  # fmt: skip
+
+
+async def test_an_occurrence_that_dies_is_one_check_in_of_all_attempts(
+    envelopes: Envelopes,
+) -> None:
+    init(envelopes, monitor_schedules=True)
+    told = await checked_in(envelopes, ValueError("no"), cron="30 1 * * *")
+    assert [status for _, status in told] == ["in_progress", "in_progress", "error"]
+    assert len({one["check_in_id"] for one in envelopes.of("check_in")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("terms", "known"),
+    [
+        ({"every": 3600}, {"type": "interval", "value": 60, "unit": "minute"}),
+        ({"every": 90 * 60.5}, None),
+        ({"cron": "@daily"}, {"type": "crontab", "value": "@daily"}),
+    ],
+)
+async def test_only_what_sentry_can_watch_has_a_monitor(
+    envelopes: Envelopes, terms: dict[str, Any], known: Any
+) -> None:
+    init(envelopes, monitor_schedules=True)
+    told = await checked_in(envelopes, None, hours=25, **terms)
+    assert bool(told) is (known is not None)
+    for one in envelopes.of("check_in"):
+        assert one["monitor_config"]["schedule"] == known
+
+
+async def test_no_check_in_unless_asked_for_and_none_of_a_plain_job(envelopes: Envelopes) -> None:
+    init(envelopes)
+    assert await checked_in(envelopes, None, cron="30 1 * * *") == []
+    init(envelopes, monitor_schedules=True)
+    async with made() as app:
+        await failing(app, ValueError("broken"))
+    assert envelopes.of("check_in") == []

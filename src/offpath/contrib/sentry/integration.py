@@ -11,6 +11,7 @@ import sentry_sdk
 from sentry_sdk.integrations import Integration
 from sentry_sdk.utils import event_from_exception
 
+from offpath.contrib.sentry.monitors import ScheduleMonitors
 from offpath.errors import InvalidArgument
 from offpath.extensions import Committing, Ended, Extension, Running, extend
 
@@ -25,6 +26,7 @@ class OffpathIntegration(Integration):
     """Errors, transactions and queue spans of every app of the process.
 
     ``final_only``: an error is reported when the job is dead, not for each attempt.
+    ``monitor_schedules``: each occurrence of a schedule is a check-in of a cron monitor.
     ``traces="link"``: an attempt is a trace of its own, for fan-outs of thousands cannot be opened
     in one; ``"continue"`` goes on with that of the enqueue, which is Sentry's habit. Raises
     ``InvalidArgument``.
@@ -34,11 +36,16 @@ class OffpathIntegration(Integration):
     origin = ORIGIN
 
     def __init__(
-        self, *, final_only: bool = True, traces: Literal["link", "continue"] = "link"
+        self,
+        *,
+        final_only: bool = True,
+        monitor_schedules: bool = False,
+        traces: Literal["link", "continue"] = "link",
     ) -> None:
         if traces not in _TRACES:
             raise InvalidArgument(f"traces is one of {', '.join(_TRACES)}, not {traces!r}")
         self.final_only = final_only
+        self.monitor_schedules = monitor_schedules
         self.traces = traces
 
     @staticmethod
@@ -49,6 +56,13 @@ class OffpathIntegration(Integration):
 
 class SentryExtension(Extension):
     """The work of the integration; left out where no client has it when an app is opened."""
+
+    def __init__(self) -> None:
+        self._monitors = ScheduleMonitors()
+
+    def opened(self, app: object) -> None:
+        """Know the schedules of an app."""
+        self._monitors.opened(app)
 
     def active(self) -> bool:
         """True if there is a client with the integration."""
@@ -90,6 +104,8 @@ class SentryExtension(Extension):
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()
             _describe(scope, run)
+            if settings.monitor_schedules:
+                self._monitors.began(run.jobs[0])
             run.state[self] = scope
             headers = dict(run.headers) if settings.traces == "continue" else {}
             transaction = sentry_sdk.continue_trace(
@@ -109,8 +125,10 @@ class SentryExtension(Extension):
                 opened.set_status("ok")
 
     def ended(self, run: Running, end: Ended, /) -> None:
-        """Report the error of an attempt, with the scope that it had."""
+        """Report an attempt's error, with the scope that it had, and the end of an occurrence."""
         settings, scope = _settings(), run.state.get(self)
+        if settings is not None and settings.monitor_schedules:
+            self._monitors.ended(end)
         if settings is None or scope is None or end.error is None or end.verdict not in _FAILED:
             return
         if settings.final_only and end.verdict != "dead":
@@ -126,7 +144,7 @@ class SentryExtension(Extension):
 
     def closed(self, app: object) -> None:
         """Send what waits, within a limit."""
-        del app
+        self._monitors.closed(app)
         if _settings() is not None:
             sentry_sdk.flush(timeout=FLUSH)
 
