@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from offpath.errors import InvalidArgument
 from offpath.model import checks
-from offpath.runtime.threads import handlers_called, in_this_thread
+from offpath.runtime.threads import Place, handlers_called, in_this_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,10 +50,27 @@ async def drain(
     ``timeout`` real seconds have passed; ``InvalidArgument`` when a worker runs in this process,
     which would take jobs without this call knowing.
     """
-    if not here:
-        return await _drained(app, app.worker(queues=queues), limit, timeout, queues)
-    with handlers_called(in_this_thread):
-        return await _one_by_one(app, limit, timeout, queues)
+    if here:
+        return await drain_in(in_this_thread, app, limit=limit, timeout=timeout, queues=queues)
+    return await _drained(app, app.worker(queues=queues), limit, timeout, queues)
+
+
+async def drain_in(
+    place: Place | None,
+    app: App,
+    *,
+    limit: int = 1_000,
+    timeout: float = 30.0,  # noqa: ASYNC109 - as in drain
+    queues: Sequence[str] = (),
+) -> AttemptCounts:
+    """Drain with sync handlers called in a place, or in the one that is set already.
+
+    One handler runs at a time: a second one would wait for the thread of the first, and the first
+    may wait for the second.
+    """
+    with nullcontext() if place is None else handlers_called(place):
+        worker = app.worker(queues=queues, concurrency=1)
+        return await _drained(app, worker, limit, timeout, queues)
 
 
 def drain_blocking(
@@ -63,16 +81,9 @@ def drain_blocking(
     So they see what this thread's transaction has written, and what they write is rolled back with
     it. A job that a handler waits for runs in another thread, and so do async handlers.
     """
-    return app.blocking.run_here(lambda: _one_by_one(app, limit, timeout, queues))
-
-
-async def _one_by_one(
-    app: App, limit: int, patience: float, queues: Sequence[str]
-) -> AttemptCounts:
-    """Drain with one handler at a time: a second one would wait for the thread of the first, and
-    the first may wait for the second.
-    """
-    return await _drained(app, app.worker(queues=queues, concurrency=1), limit, patience, queues)
+    return app.blocking.run_here(
+        lambda: drain_in(None, app, limit=limit, timeout=timeout, queues=queues)
+    )
 
 
 async def _drained(

@@ -46,7 +46,7 @@ class TransactionalMemory(MemoryStore):
         super().__init__(clock)
         self._within = within
         self._loop = loop
-        self._held: list[weakref.ref[_HeldEffects]] = []
+        self._held: list[weakref.ref[HeldEffects]] = []
         """Weak: the library that tells of the commit holds them, and lets go at a rollback."""
 
     async def commit_within(self, connection: Any, effects: Effects) -> list[Enqueued]:  # noqa: ANN401
@@ -84,7 +84,7 @@ class TransactionalMemory(MemoryStore):
             doors.commit(tables, self._clock.now(), one.effects)
         return reads.get(tables, ids)
 
-    def _held_by(self, caller: object) -> list[_HeldEffects]:
+    def _held_by(self, caller: object) -> list[HeldEffects]:
         return [one for ref in self._held if (one := ref()) and one.caller == caller]
 
     def _joined(self, connection: Any, effects: Effects, *, blocking: bool) -> list[Enqueued]:  # noqa: ANN401
@@ -95,7 +95,7 @@ class TransactionalMemory(MemoryStore):
         caller = caller_of(connection)
         before = [one.effects for one in self._held_by(caller)]
         answers = self._planned([*before, effects])
-        held = _HeldEffects(caller, effects, self._write)
+        held = HeldEffects(caller, effects, self._write)
         if not after_commit(connection, held.commit):
             return self._write(effects)
         self._held = [ref for ref in self._held if ref() is not None]
@@ -119,7 +119,7 @@ class TransactionalMemory(MemoryStore):
         return done.result(_PATIENCE)
 
 
-class _HeldEffects:
+class HeldEffects:
     """Effects that wait for a commit."""
 
     __slots__ = ("__weakref__", "_write", "caller", "effects")

@@ -33,7 +33,28 @@ def set_up() -> None:
         return
     settings.configure(
         SECRET_KEY="of the tests",
-        INSTALLED_APPS=["offpath.contrib.django"],
+        INSTALLED_APPS=[
+            *(f"django.contrib.{one}" for one in ("admin", "auth", "contenttypes", "sessions")),
+            *("django.contrib.messages", "offpath.contrib.django"),
+        ],
+        MIDDLEWARE=[
+            "django.contrib.sessions.middleware.SessionMiddleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "django.contrib.messages.middleware.MessageMiddleware",
+        ],
+        TEMPLATES=[
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {
+                    "context_processors": [
+                        "django.template.context_processors.request",
+                        "django.contrib.auth.context_processors.auth",
+                        "django.contrib.messages.context_processors.messages",
+                    ]
+                },
+            }
+        ],
         USE_TZ=True,
         TIME_ZONE="Europe/Berlin",
         DATABASES={

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 from django.utils import translation
 
@@ -96,3 +97,27 @@ def snooze_once() -> str:
     if SEEN.count("ran") == 1:
         raise Snooze(0)
     return "done"
+
+
+@plain_decorator
+def again(backend: str) -> None:
+    again.using(backend=backend).enqueue(backend)
+
+
+def _copied(alias: str, text: str) -> int:
+    SEEN.append(threading.get_ident())
+    with connections[alias].cursor() as cursor:
+        cursor.execute("select count(*) from note")
+        (found,) = cursor.fetchone()
+        cursor.execute("insert into note (text) values (%s)", [text])
+    return int(found)
+
+
+@plain_decorator
+def copy_notes(alias: str, text: str) -> int:
+    return _copied(alias, text)
+
+
+@plain_decorator
+async def copy_notes_later(alias: str, text: str) -> int:
+    return await sync_to_async(_copied)(alias, text)

@@ -12,8 +12,10 @@ import django
 import pytest
 from django.db import connections, transaction
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from offpath.contrib.django import app_of, names
+from offpath.contrib.django.models import TaskJob
 from offpath.errors import UniqueConflict
 from tests.contrib.django import site, tasks
 from tests.contrib.django.conftest import with_options, work
@@ -96,6 +98,14 @@ def test_what_json_has_not_is_refused_by_the_arguments_name(
         describe.enqueue(1, value)
     with pytest.raises(TypeError, match=f"order is a {named}"):
         describe.enqueue(order=value)
+    assert count(alias) == 0
+
+
+def test_a_lazy_text_and_a_row_are_refused_by_the_arguments_name(alias: str) -> None:
+    describe = tasks.describe.using(backend=alias)
+    for value in (gettext_lazy("word"), TaskJob(id="a")):
+        with pytest.raises(TypeError, match=r"order is a .*: give its id or its text"):
+            describe.enqueue(order=value)
     assert count(alias) == 0
 
 

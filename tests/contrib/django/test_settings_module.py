@@ -1,4 +1,6 @@
-"""A project of Django's that is named by its settings: ``offpath worker --app shop.settings``."""
+"""A project of Django's that is named by its settings (``offpath worker --app shop.settings``), and
+what goes wrong elsewhere with workers, imports and forks.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 FILES = {
     "site_settings.py": """
+import os
 from pathlib import Path
 SECRET_KEY = "x"
 INSTALLED_APPS = ["shop", "offpath.contrib.django"]
@@ -25,17 +28,34 @@ DATABASES = {"default": {
 }}
 TASKS = {
     "other": {"BACKEND": "shop.quiet.Nothing"},
-    "default": {"BACKEND": "offpath.contrib.django.OffpathBackend"},
+    "default": {
+        "BACKEND": "offpath.contrib.django.OffpathBackend",
+        "OPTIONS": {"imports": os.environ.get("IMPORTS", "").split()},
+    },
 }
 """,
     "shop/__init__.py": "",
     "shop/quiet.py": "class Nothing: ...\n",
     "shop/tasks.py": """
+import os, signal
 from offpath.contrib.django import task
 
 @task
 def double(n: int) -> int:
     return 2 * n
+
+@task(takes_context=True)
+def die_once(context) -> int:
+    if context.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return context.attempt
+""",
+    "shop/hidden.py": """
+from offpath.contrib.django import task
+
+@task
+def unknown() -> str:
+    return "known"
 """,
 }
 
@@ -64,6 +84,89 @@ def test_its_tasks_run_and_are_listed(project: Processes) -> None:
     assert (code, "shop.tasks.double" in text) == (0, True), text
     code, text = offpath(project, "jobs", "list", "--url", f"sqlite:///{project.folder}/site.db")
     assert (code, "succeeded" in text) == (0, True), text
+
+
+# -- what goes wrong elsewhere -------------------------------------------------------------------
+
+
+def script(project: Processes, text: str, **variables: str) -> str:
+    """Run a program of the project's; its output."""
+    begin = "import os\nimport django\ndjango.setup()\n"
+    found = subprocess.run(
+        [sys.executable, "-c", begin + text], cwd=project.folder,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "site_settings", **variables},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    return found.stdout.strip()
+
+
+@pytest.fixture
+def migrated(project: Processes) -> Processes:
+    script(
+        project, "from django.core.management import call_command as c; c('migrate', verbosity=0)"
+    )
+    return project
+
+
+def status(project: Processes, task: str, job: str) -> str:
+    module, _, name = task.rpartition(".")
+    return script(
+        project,
+        f"from {module} import {name} as task\nfound = task.get_result({job!r})\n"
+        "print(found.status.value, found.attempts)",
+    )
+
+
+def enqueued(project: Processes, task: str) -> str:
+    module, _, name = task.rpartition(".")
+    return script(project, f"from {module} import {name} as task\nprint(task.enqueue().id)")
+
+
+def test_a_worker_that_crashes_leaves_no_task_running_for_ever(migrated: Processes) -> None:
+    job = enqueued(migrated, "shop.tasks.die_once")
+    worker = ("worker", "--app", "site_settings", "--until-idle")
+    code, text = offpath(migrated, *worker)
+    assert code == -9, text
+    assert status(migrated, "shop.tasks.die_once", job).startswith("RUNNING")
+    code, text = offpath(migrated, "worker", "--app", "site_settings", "--max-jobs", "1")
+    assert code == 0, text
+    assert status(migrated, "shop.tasks.die_once", job) == "SUCCESSFUL 2"
+
+
+def test_a_task_whose_module_was_not_imported_waits_for_a_worker_that_knows_it(
+    migrated: Processes,
+) -> None:
+    job = enqueued(migrated, "shop.hidden.unknown")
+    worker = ("worker", "--app", "site_settings", "--until-idle")
+    code, text = offpath(migrated, *worker)
+    assert code == 0, text
+    assert status(migrated, "shop.hidden.unknown", job) == "READY 0"
+    code, text = offpath(migrated, "doctor", "--url", f"sqlite:///{migrated.folder}/site.db")
+    assert "shop.hidden.unknown" in text
+    code, text = offpath(migrated, *worker, IMPORTS="shop.hidden")
+    assert code == 0, text
+    assert status(migrated, "shop.hidden.unknown", job) == "SUCCESSFUL 1"
+
+
+def test_a_fork_after_the_set_up_enqueues_in_both_processes(migrated: Processes) -> None:
+    text = """
+from django.db import connections
+from shop.tasks import double
+from offpath.contrib.django import app_of
+double.enqueue(1)
+app_of().blocking.jobs.count()  # the app is open, with threads of its own
+child = os.fork()
+if child == 0:
+    connections.close_all()
+    double.enqueue(2)
+    assert app_of().blocking.jobs.count() == 2
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+double.enqueue(3)
+print(app_of().blocking.jobs.count())
+"""
+    assert script(migrated, text) == "3"
 
 
 def test_other_settings_of_the_environment_are_refused(project: Processes) -> None:

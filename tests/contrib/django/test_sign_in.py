@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from django.test import Client, override_settings
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 # Django keeps a connection for each thread, and the threads of a test end with their loop.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 
-APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions"]
 KEY = "offpath-session"
 urlpatterns: list[Any] = []
 
@@ -37,7 +35,6 @@ def users(tmp_path: Path) -> Iterator[Any]:
     point_to(site.SQLITE, NAME=str(tmp_path / "users.db"))
     hasher = "django.contrib.auth.hashers.MD5PasswordHasher"
     with override_settings(
-        INSTALLED_APPS=[*settings.INSTALLED_APPS, *APPS],
         ROOT_URLCONF=__name__,
         SESSION_COOKIE_NAME=KEY,
         LOGIN_URL="/accounts/login/",

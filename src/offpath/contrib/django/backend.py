@@ -16,9 +16,7 @@ from django.utils import timezone
 
 from offpath.contrib.django import names
 from offpath.contrib.django.checks import messages
-from offpath.contrib.django.database import dialect_of
 from offpath.contrib.django.handler import known_run, native
-from offpath.contrib.django.job_reader import read_job
 from offpath.contrib.django.results import ready, result_of
 from offpath.contrib.django.table import table_of
 from offpath.errors import InvalidArgument, JobNotFound
@@ -150,11 +148,11 @@ class OffpathBackend(names.BaseTaskBackend):  # type: ignore[misc] # Django ship
         return result_of(task, record)
 
     def _read(self, job: str) -> Any:  # noqa: ANN401 - a JobRecord or None
-        if self._table.own_database:
-            alias = self._table.database
-            return read_job(connections[alias], dialect_of(alias), job)
+        blocking = self._table.app().blocking
         try:
-            return self._table.app().blocking.jobs.get(job)
+            if self._table.own_database:
+                return blocking.bound(connections[self._table.database]).get(job)
+            return blocking.jobs.get(job)
         except JobNotFound:
             return None
 

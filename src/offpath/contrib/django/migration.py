@@ -10,12 +10,13 @@ from django.db.migrations.operations.base import Operation
 from offpath.contrib.django.database import alias_of, dialect_of
 from offpath.contrib.schema_steps import run_steps
 
-_BACKENDS = frozenset(
+BACKENDS = frozenset(
     {
         "offpath.contrib.django.OffpathBackend",
         "offpath.contrib.django.backend.OffpathBackend",
     }
 )
+"""The names of our backend in ``TASKS``."""
 
 
 class SchemaSteps(Operation):  # type: ignore[misc] # Django ships no types
@@ -64,5 +65,5 @@ class SchemaSteps(Operation):  # type: ignore[misc] # Django ships no types
 def ours(alias: str) -> bool:
     """True if a backend of ``TASKS`` keeps its jobs in this database."""
     backends = getattr(settings, "TASKS", {}).values()
-    mine = [one.get("OPTIONS") or {} for one in backends if one.get("BACKEND") in _BACKENDS]
+    mine = [one.get("OPTIONS") or {} for one in backends if one.get("BACKEND") in BACKENDS]
     return any(alias_of(options) == alias for options in mine if "url" not in options)
