@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from offpath.model.glance import EVERYTHING, Concern
+from offpath.model.glance import AHEAD, EVERYTHING, Concern
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import add, die, enqueue, join, start, succeed, take, worker_info
+from tests.conformance.schedule_builders import NIGHTLY, plan
 from tests.conformance.workflow_builders import limited, sleeper
 
-DEATHS, WAITS, LIMITS = Concern
+DEATHS, WAITS, LIMITS, WORK, SCHEDULES = Concern
+UPKEEP = (DEATHS, WAITS, LIMITS)
 
 Named = frozenset[Concern]
 
@@ -37,7 +41,7 @@ async def found(store: Store) -> Named:
     undone = await store.undoing(limit=10)
     let_in = (await store.admit(limit=10)).jobs
     parts = (gone, over or undone, let_in)
-    return frozenset(concern for concern, part in zip(Concern, parts, strict=True) if part)
+    return frozenset(concern for concern, part in zip(UPKEEP, parts, strict=True) if part)
 
 
 async def test_nothing_is_named_while_all_is_well(quiet: Store) -> None:
@@ -46,9 +50,10 @@ async def test_nothing_is_named_while_all_is_well(quiet: Store) -> None:
     await start(quiet, task="runs")
     await succeed(quiet, await start(quiet))
     await die(quiet, await start(quiet))
+    assert await quiet.glance() == frozenset()
     await add(quiet, delay=60)
     await add(quiet, deadline_in=60.0)
-    assert await quiet.glance() == frozenset()
+    assert await quiet.glance() <= {WORK}
     assert await found(quiet) == frozenset()
 
 
@@ -113,3 +118,37 @@ async def test_room_under_a_limit_is_named(quiet: Store, clock: ManualClock) -> 
         assert LIMITS in await quiet.glance()  # time alone lets something in
         await succeed(quiet, job)
         clock.advance(6)
+
+
+async def test_work_is_named_before_it_is_due_and_until_it_was_taken(
+    quiet: Store, clock: ManualClock
+) -> None:
+    if not await tells(quiet):
+        pytest.skip("this backend names all passes")
+    await add(quiet, delay=60)
+    clock.advance(60 - AHEAD)
+    await join(quiet, lease=30)
+    assert WORK in await quiet.glance()
+    clock.advance(AHEAD)
+    assert WORK in await quiet.glance()
+    [job] = await take(quiet)
+    assert WORK not in await quiet.glance()
+    assert WORK in await quiet.glance(work=False)
+    await succeed(quiet, job)
+    await add(quiet)
+    assert WORK in await quiet.glance()
+
+
+@pytest.mark.needs("schedules")
+async def test_a_schedule_is_named_before_it_is_due_and_not_while_it_is_paused(
+    quiet: Store, clock: ManualClock
+) -> None:
+    if not await tells(quiet):
+        pytest.skip("this backend names all passes")
+    await plan(quiet, next_at=clock.now() + timedelta(seconds=60))
+    assert SCHEDULES not in await quiet.glance()
+    clock.advance(60 - AHEAD)
+    await join(quiet, lease=30)
+    assert SCHEDULES in await quiet.glance()
+    await quiet.pause_schedule(NIGHTLY, paused=True)
+    assert SCHEDULES not in await quiet.glance()

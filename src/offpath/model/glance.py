@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 
 class Concern(StrEnum):
@@ -14,7 +15,13 @@ class Concern(StrEnum):
     """Something may be over: ``expire_blocked``, ``close_groups`` and ``undoing``."""
     LIMITS = "limits"
     """Held jobs may be let in: ``admit``."""
+    WORK = "work"
+    """Jobs are ready, or may be due within :data:`AHEAD` seconds: ``lease``."""
+    SCHEDULES = "schedules"
+    """Schedules are due, or will be within :data:`AHEAD` seconds: ``due_schedules``."""
 
 
+AHEAD: Final = 2.0
+"""Seconds: longer than a glance is trusted, so what comes due meanwhile is named by it."""
 EVERYTHING = frozenset(Concern)
 """The answer of a store that cannot tell at a glance."""

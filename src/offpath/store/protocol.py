@@ -344,10 +344,12 @@ class Store(
         """
         ...
 
-    async def glance(self) -> frozenset[Concern]:
+    async def glance(self, *, work: bool = True) -> frozenset[Concern]:
         """The passes that may find something now, by one cheap look.
 
-        A pass that is not named would find nothing. A store that cannot tell names all.
+        A pass that is not named would find nothing. A store that cannot tell names all. Without
+        ``work`` nobody looks for jobs that are ready, and ``WORK`` is named: who leases all the
+        time need not be told, and where a vacuum is behind that look is a long one.
         """
         ...
 

@@ -36,6 +36,11 @@ _SOONEST = 0.001
 """Seconds: a job that is due in no time must not make the loop spin until the store agrees."""
 
 
+def _never() -> bool:
+    """Nobody glances, so each turn asks."""
+    return False
+
+
 class Start(Protocol):
     """Begins a leased job."""
 
@@ -84,6 +89,8 @@ class Claimer:
         """True if the store may have more than was taken: then a free slot is a reason to ask."""
         self.wake: Callable[[], None] = silent
         """Makes the next step come soon; set by whoever repeats it."""
+        self.spared: Callable[[], bool] = _never
+        """True if a glance has seen that there is nothing to lease; set by whoever glances."""
         self._doubt_until: float | None = None
         """The time until which an unanswered lease may still turn out to have been given."""
         self.open = False
@@ -122,8 +129,20 @@ class Claimer:
         if rest > 0:
             self._left_behind = True
             return Turn(verdict=Verdict.EMPTY, again=rest)
+        if self._has_nothing():
+            return Turn(verdict=Verdict.EMPTY)
         again, taken = await self.claim()
         return again if taken else Turn(verdict=Verdict.EMPTY, again=again)
+
+    @property
+    def rests(self) -> bool:
+        """True if nothing runs, and no job is known to wait for this worker."""
+        return not (self._hand.busy or self._left_behind)
+
+    def _has_nothing(self) -> bool:
+        """True if a lease would bring nothing, as far as it is known here."""
+        asks = self._left_behind or self._doubtful() or self._quarantine.expected
+        return not asks and self.spared()
 
     async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came."""

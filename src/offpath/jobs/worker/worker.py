@@ -21,7 +21,7 @@ from offpath.jobs.worker.claimer import BATCH
 from offpath.jobs.worker.clock_jumps import Jumps
 from offpath.jobs.worker.engine import Engine
 from offpath.jobs.worker.fullness import FallingBehind
-from offpath.jobs.worker.glances import Glances
+from offpath.jobs.worker.glances import FRESH, TICKS, Glances, sparing
 from offpath.jobs.worker.guard import LoopGuard
 from offpath.jobs.worker.inline_start import Beginning
 from offpath.jobs.worker.loops import KEEPER, Loops
@@ -339,14 +339,17 @@ class Worker:
         """The loops of a worker that stays; the others are what running jobs need."""
         settings, engine, loops = self._settings, self._engine, self._loops
         upkeep = self._parts.upkeep
-        glances = Glances(engine.store, engine.clock)
+        glances = Glances(engine.store, engine.clock, lambda: engine.claimer.rests)
         check = glances.spared(Concern.WAITS, step_of(upkeep.group_check, CHECK_BATCH))
         admit = glances.spared(Concern.LIMITS, engine.admission.step)
         # The living could not renew their leases either, or not yet: nobody may be rescued.
         rescue = step_of(
             upkeep.rescue, RESCUE_BATCH, lambda: self._guard.frozen or self._jumps.recent()
         )
-        engine.claimer.wake = loops.own("claim", engine.claimer.step, settings.poll_interval).wake
+        claim = loops.own("claim", engine.claimer.step, settings.poll_interval)
+        engine.claimer.wake = glances.waking(Concern.WORK, claim.wake)
+        if settings.poll_interval >= FRESH:  # else who polls more often would find work later
+            engine.claimer.spared = partial(glances.spares, Concern.WORK)
         admission = loops.own("admission", admit, ADMIT_EVERY)
         engine.admission.wake = glances.waking(Concern.LIMITS, admission.wake)
         group_check = loops.own(GROUP_CHECK, check, CHECK_EVERY)
@@ -361,7 +364,9 @@ class Worker:
             loops.own("backlog", behind.step, min(BACKLOG_EVERY, settings.backlog_after / 4))
         if upkeep.redrive is not None:
             loops.own("idle", self._when_idle, IDLE_LOOK)
-        loops.add(self._parts.loops)
+        loops.add(sparing(glances, spec) for spec in self._parts.loops)
+        if TICKS in loops:
+            glances.waking(Concern.SCHEDULES, partial(loops.wake, TICKS))
 
     def _falling_behind(self, hook: OnBacklog) -> FallingBehind:
         settings, engine = self._settings, self._engine

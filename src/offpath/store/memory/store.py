@@ -200,7 +200,7 @@ class MemoryStore(
         self._tell(waiting=JobState.QUEUED in states, ended=bool(states & TERMINAL))
         return rescued
 
-    async def glance(self) -> frozenset[Concern]:
+    async def glance(self, *, work: bool = True) -> frozenset[Concern]:  # noqa: ARG002 - all are named
         """Every pass: a look would cost as much as they do."""
         return EVERYTHING
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from offpath.model.effects import Effects
-from offpath.model.glance import Concern
+from offpath.model.glance import AHEAD, Concern
 from offpath.model.job import (
     Enqueued,
     JobRecord,
@@ -376,9 +376,9 @@ class PostgresStore(
             WRITES,
         )
 
-    async def glance(self) -> frozenset[Concern]:
+    async def glance(self, *, work: bool = True) -> frozenset[Concern]:
         """The passes that may find something now."""
-        look = self._sql["glance"](now=moment(self._now()))
+        look = self._sql["glance"](now=moment(self._now()), work=work, ahead=AHEAD)
         ((*found,),) = await self._database.write(lambda: one(look))
         return frozenset(concern for concern, may in zip(Concern, found, strict=True) if may)
 

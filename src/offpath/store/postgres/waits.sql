@@ -104,7 +104,20 @@ select
             where j.has_undo and j.finished_at is not null and j.state in ('dead', 'cancelled')
         ),
     exists (select from offpath.limit_nudge)
-    or exists (select from offpath.limit_key k where k.waiting)
+    or exists (select from offpath.limit_key k where k.waiting),
+    not :work::boolean
+    or exists (select from offpath.job j where j.state = 'ready')
+    -- The first one, by the index of times: another index might have all of them walked.
+    or coalesce(
+        (select j.run_at from offpath.job j where j.state = 'scheduled' order by j.run_at limit 1)
+            <= clock.now + :ahead::double precision * interval '1 second',
+        false
+    ),
+    exists (
+        select from offpath.schedule s
+        where not s.paused
+            and s.next_at <= clock.now + :ahead::double precision * interval '1 second'
+    )
 from clock
 
 -- name: due_blocked

@@ -225,7 +225,7 @@ class RedisStore(PartialStore):
         done = jobs.group_done
         return [replace(each, group_done=done(unit, each.job.id)) for each in rescued]
 
-    async def glance(self) -> frozenset[Concern]:
+    async def glance(self, *, work: bool = True) -> frozenset[Concern]:  # noqa: ARG002 - all are named
         """Every pass: a look would cost as much as they do."""
         return EVERYTHING
 

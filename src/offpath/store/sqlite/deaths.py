@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from offpath.model.glance import Concern
+from offpath.model.glance import AHEAD, Concern
 from offpath.model.lease import SILENCE, Rescued, WorkerInfo
 from offpath.runtime.process import stopped
 from offpath.store.programs.dialect import Dialect, Steps, ask
@@ -43,14 +43,15 @@ def _stopped(info: str) -> bool:
 
 
 def glance(
-    session: Session, now: int, admitting: Admitting
+    session: Session, now: int, admitting: Admitting, *, work: bool
 ) -> tuple[frozenset[Concern], list[str]]:
     """The passes that may find something, as far as the file says; and the workers whose locks say
     more of their deaths.
     """
-    [[gone, over]] = session.run(SQL["glance"](now=now))
+    soon = now + round(AHEAD * 1_000_000)
+    [[gone, over, jobs, schedules]] = session.run(SQL["glance"](now=now, soon=soon, work=work))
     limits = admitting.nothing(session, now) is None
-    found = zip(Concern, (gone, over, limits), strict=True)
+    found = zip(Concern, (gone, over, limits, jobs, schedules), strict=True)
     return frozenset(concern for concern, may in found if may), present(session, now)
 
 

@@ -263,10 +263,10 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
     expire_blocked = transition(waits.expire, peek=nothing_is_up)
 
-    async def glance(self) -> frozenset[Concern]:
+    async def glance(self, *, work: bool = True) -> frozenset[Concern]:
         """The passes that may find something now."""
         found, present = await self._read(
-            lambda session: deaths.glance(session, self._now(), self._admitting)
+            lambda session: deaths.glance(session, self._now(), self._admitting, work=work)
         )
         others = self._presence.of_others(present)
         if Concern.DEATHS not in found:

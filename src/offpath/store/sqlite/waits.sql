@@ -187,4 +187,12 @@ select
             job.has_undo = 1
             and job.finished_at is not null
             and (job.state = 'dead' or job.state = 'cancelled')
+    ),
+    -- When scheduled jobs are due is asked lane by lane, which is the lease's business.
+    not :work
+    or exists (select 1 from offpath_job as job where job.state = 'ready')
+    or exists (select 1 from offpath_job as job where job.state = 'scheduled'),
+    exists (
+        select 1 from offpath_schedule as schedule
+        where schedule.paused = 0 and schedule.next_at <= :soon
     )

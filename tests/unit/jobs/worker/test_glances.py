@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
 import pytest
 
+import offpath
 from offpath.jobs.worker.glances import FRESH, Glances
 from offpath.jobs.worker.upkeep import NOTHING
 from offpath.model.glance import EVERYTHING, Concern
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
+from offpath.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from offpath.model.lease import Leased, LeaseRequest
 
 
 class Seen(MemoryStore):
@@ -17,8 +28,8 @@ class Seen(MemoryStore):
 
     names: frozenset[Concern] = frozenset()
 
-    async def glance(self) -> frozenset[Concern]:
-        return self.names
+    async def glance(self, *, work: bool = True) -> frozenset[Concern]:
+        return self.names if work else self.names | {Concern.WORK}
 
 
 class Rig:
@@ -27,7 +38,8 @@ class Rig:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = Seen(clock=self.clock)
-        self.glances = Glances(self.store, self.clock)
+        self.idle = True
+        self.glances = Glances(self.store, self.clock, lambda: self.idle)
         self.answer = NOTHING
         self.passes = self.wakes = self.rescues = 0
         self.wake = self.glances.waking(Concern.WAITS, self._wake)
@@ -98,3 +110,67 @@ async def test_a_store_that_cannot_tell_spares_and_wakes_nothing(rig: Rig) -> No
     await rig.rescue()
     await rig.check()
     assert (rig.wakes, rig.passes, rig.rescues) == (0, 1, 1)
+
+
+async def test_a_pass_is_made_now_and_then_for_what_else_it_does(rig: Rig) -> None:
+    check = rig.glances.spared(Concern.WAITS, rig._pass, at_least=10)
+    for _ in range(25):
+        await rig.rescue()
+        await check()
+        rig.clock.advance(1)
+    assert rig.passes == 3
+
+
+async def test_a_busy_worker_does_not_look_for_work_and_is_not_woken_by_that(rig: Rig) -> None:
+    woken = list[bool]()
+    rig.glances.waking(Concern.WORK, lambda: woken.append(True))
+    rig.idle = False
+    await rig.rescue()
+    assert (woken, rig.glances.spares(Concern.WORK)) == ([], False)
+    rig.idle = True
+    await rig.rescue()
+    assert (woken, rig.glances.spares(Concern.WORK)) == ([], True)
+    rig.store.names = frozenset({Concern.WORK})
+    await rig.rescue()
+    assert (woken, rig.glances.spares(Concern.WORK)) == ([True], False)
+
+
+async def test_an_idle_worker_glances_and_leases_only_where_there_is_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, looked = Counter[str](), asyncio.Condition()
+    glance, lease = SqliteStore.glance, SqliteStore.lease
+
+    async def glances(store: SqliteStore, *, work: bool = True) -> frozenset[Concern]:
+        found = await glance(store, work=work)
+        async with looked:
+            asked["glance"] += 1
+            looked.notify_all()
+        return found
+
+    async def leases(store: SqliteStore, request: LeaseRequest) -> Leased:
+        asked["lease"] += 1
+        return await lease(store, request)
+
+    async def looks(more: int) -> None:
+        until = asked["glance"] + more
+        async with asyncio.timeout(30), looked:
+            await looked.wait_for(lambda: asked["glance"] >= until)
+
+    monkeypatch.setattr(SqliteStore, "glance", glances)
+    monkeypatch.setattr(SqliteStore, "lease", leases)
+    app = offpath.App(f"sqlite:///{tmp_path / 'jobs.db'}", auto_start=False)
+
+    @app.task
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    async with app, app.worker():
+        assert await (await add.enqueue(1, 2)).result(timeout=30) == 3
+        await looks(2)
+        before = asked["lease"]
+        await looks(3)
+        assert asked["lease"] == before
+        assert await (await add.enqueue(2, 3)).result(timeout=30) == 5
+        later = await add.options(delay=0.5).enqueue(3, 4)
+        assert await later.result(timeout=30) == 7
