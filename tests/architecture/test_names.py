@@ -40,7 +40,7 @@ LIFE = {
 }
 """Nouns of statements that no program speaks, each with the reason."""
 
-NOUNS = {"finding", "funding", "keyring", "posting", "standing", "testing"}
+NOUNS = {"finding", "funding", "keyring", "posting", "standing", "testing", "wing"}
 """Words that end like a gerund and name a thing here."""
 
 

@@ -33,9 +33,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(app: Any, **terms: Any) -> Iterator[Served]:
+def served(app: Any, *, can: Any = auth.OPERATOR, **terms: Any) -> Iterator[Served]:
     """Serve it on a free port of this machine, until the end."""
-    site = dashboard(app, auth=auth.token(TOKEN), **terms)
+    site = dashboard(app, auth=auth.token(TOKEN, can=can), **terms)
     config = uvicorn.Config(site, log_level="warning", lifespan="on")
     server = uvicorn.Server(config)
     # It listens from now on: who comes before the server has started waits a moment.

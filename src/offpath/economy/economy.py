@@ -20,11 +20,13 @@ from offpath.economy.ledger.reads import EconomyReading
 from offpath.economy.ledger.rules import rules_of
 from offpath.economy.ledger.submission import NO_HEADERS, Submitting
 from offpath.economy.passes import EconomyVerbs
+from offpath.economy.wing import ECONOMY
 from offpath.jobs.client.core import core_of
 from offpath.model.correlation import CARRIED
 from offpath.model.ledger.faults import Contained, EconomyConfigInvalid, LedgerError
 from offpath.model.ledger.rates import Rates
 from offpath.runtime.log import logger
+from offpath.runtime.wings import add_wing
 from offpath.runtime.zones import zone_of
 
 if TYPE_CHECKING:
@@ -115,6 +117,7 @@ class Economy(EconomyVerbs):
             cleared=None if self.ports.directory is None else self._cleared,
         )
         core_of(app).add_economy(self)
+        add_wing(ECONOMY)
         self.register_sweeps()
         register_inbox(self)
 

@@ -6,8 +6,10 @@ So whoever reads the row knows what was begun, and a step that is repeated chang
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import msgspec
@@ -98,7 +100,11 @@ def _note(text: str) -> str:
 
 
 async def _confirmed(app: App, order: ActionOrder, confirm: str | None) -> ActionOrder:
-    """The order, if the number of its rows is confirmed, with its rate."""
+    """The order, if the number of its rows, or its name, is confirmed; with its rate."""
+    if order.verb.typed is not None:
+        wanted = order.verb.typed(order.target)
+        if (confirm or "").strip() != wanted:
+            raise Unconfirmed(f"{order.verb.name} is about money: confirm it by {wanted!r}")
     if not order.verb.states or not isinstance(order.target, RowsTarget):
         return order
     if not order.verb.final and (order.target.ids or order.verb.name != "job.redrive"):
@@ -192,7 +198,9 @@ async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, boo
     """The progress of one more step, and whether it can be done elsewhere alone."""
     try:
         verb = verb_of(record.verb)
-        stepped = await verb.step(app, _work(record, verb))
+        work = _work(record, verb)
+        async with _held(app, record):
+            stepped = await verb.step(app, work)
     except OffpathError as error:
         if _passing(error):
             raise
@@ -201,6 +209,28 @@ async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, boo
     if stepped.elsewhere:
         return replace(_so_far(record), lease=0.0), True
     return _after(record, stepped), False
+
+
+@asynccontextmanager
+async def _held(app: App, record: ActionRecord) -> AsyncIterator[None]:
+    """Hold an action while a step of it runs: a proof of a whole ledger takes longer than a lease.
+
+    It is over before the step's own progress is written, so that the two never cross.
+    """
+    task = asyncio.ensure_future(_renewing(app, record))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _renewing(app: App, record: ActionRecord) -> None:
+    """Renew the lease until somebody else has it, or the store fails: then the step ends unheld."""
+    held: ActionRecord | None = record
+    while held is not None:
+        await app.clock.sleep(LEASE / 3)
+        held = await app.store().step_action(_so_far(record))
 
 
 def _work(record: ActionRecord, verb: Verb) -> ActionWork:

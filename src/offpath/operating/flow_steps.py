@@ -30,7 +30,8 @@ class AcceptOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reason: str
 
 
-def _end(work: ActionWork) -> datetime | None:
+def pause_end(work: ActionWork) -> datetime | None:
+    """The end of a pause; None: until it is resumed. Raises ``InvalidArgument``."""
     options: PauseOptions = work.options
     if options.seconds is None:
         return options.until
@@ -42,7 +43,7 @@ def _end(work: ActionWork) -> datetime | None:
 
 async def pause_queue(app: App, work: ActionWork) -> Stepped:
     """Hand out no more of its jobs."""
-    await app.queues.pause(work.target.name, until=_end(work))
+    await app.queues.pause(work.target.name, until=pause_end(work))
     return DONE
 
 
@@ -53,7 +54,7 @@ async def resume_queue(app: App, work: ActionWork) -> Stepped:
 
 async def pause_limit(app: App, work: ActionWork) -> Stepped:
     """Start no more jobs of a key."""
-    await app.limits.pause(work.target.name, until=_end(work))
+    await app.limits.pause(work.target.name, until=pause_end(work))
     return DONE
 
 

@@ -79,10 +79,17 @@ async def preview(app: App, order: ActionOrder, seen: Redaction = PLAIN) -> Prev
         more=counted.more,
         first=await _first(app, order, seen),
         before=before or await app.store().ping(),
-        confirm=counted.confirmation if needs_number(order.verb, counted) else None,
+        confirm=_confirmation(order, counted),
         per_second=rate,
         seconds=counted.rows / rate if rate and counted.rows and not counted.more else None,
     )
+
+
+def _confirmation(order: ActionOrder, counted: RowCount) -> str | None:
+    """The text that confirms it, if one must be typed."""
+    if order.verb.typed is not None:
+        return order.verb.typed(order.target)
+    return counted.confirmation if needs_number(order.verb, counted) else None
 
 
 def rate_of(order: ActionOrder, counted: RowCount) -> float | None:

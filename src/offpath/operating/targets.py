@@ -102,6 +102,13 @@ class IdsTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ids: tuple[str, ...]
 
 
+class SettlementTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kind of settlement runs, and the period that is credited."""
+
+    kind: str
+    period: str
+
+
 class TaskTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The task of which a job is made."""
 

@@ -5,8 +5,8 @@ A verb that is not in this table does not exist: not for the pages, the JSON API
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -28,10 +28,12 @@ from offpath.operating.targets import (
     MessagesTarget,
     NamedTarget,
     RouteTarget,
+    SettlementTarget,
     SignalTarget,
     TaskTarget,
 )
 from offpath.operating.worker_steps import EnqueueOptions, SweepOptions
+from offpath.runtime.wings import WINGS
 
 
 class NoOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +56,8 @@ class Verb(Struct, frozen=True, kw_only=True):
     """The states of the rows that it changes, where it is about rows."""
     final: bool = False
     """True if what it removes cannot be brought back."""
+    typed: Callable[[Any], str] | None = None
+    """The text that confirms it, by its target, where it is about money."""
 
 
 def _on_jobs(
@@ -215,6 +219,15 @@ _TABLE: Final = (
     _on_named("router.verify", "Verify", "hold", worker_steps.verify_router),
     _on_named("sweep.run", "Run now", "moved", worker_steps.run_sweep, SweepOptions),
     Verb(
+        name="settlement.run",
+        words="Run a period",
+        done="credited",
+        right=Can.MONEY,
+        target=SettlementTarget,
+        step=worker_steps.run_settlement,
+        typed=lambda target: f"{target.kind} {target.period}",
+    ),
+    Verb(
         name="signal.drop",
         words="Drop",
         done="dropped",
@@ -247,7 +260,34 @@ _TABLE: Final = (
     ),
 )  # fmt: skip
 
-VERBS: Final = {one.name: one for one in _TABLE}
+
+class VerbTable(Mapping[str, Verb]):
+    """The verbs by name: those of the engine, and those that wings of this process have added."""
+
+    def __init__(self, own: Iterable[Verb]) -> None:
+        self._known = {one.name: one for one in own}
+        self._taken: set[str] = set()
+
+    def __getitem__(self, name: str) -> Verb:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, Verb]:
+        """The verbs. A wing is asked once, when somebody looks after it was made."""
+        for wing in WINGS:
+            if wing.name not in self._taken:
+                self._taken.add(wing.name)
+                for one in wing.verbs():
+                    self._known.setdefault(one.name, one)
+        return self._known
+
+
+VERBS: Final = VerbTable(_TABLE)
 
 
 def verb_of(name: str) -> Verb:
@@ -255,9 +295,3 @@ def verb_of(name: str) -> Verb:
     if name not in VERBS:
         raise InvalidArgument(f"there is no verb {name[:60]!r}; there are {', '.join(VERBS)}")
     return VERBS[name]
-
-
-def register(verbs: Iterable[Verb]) -> None:
-    """Add the verbs of a wing. One that is there already stays."""
-    for one in verbs:
-        VERBS.setdefault(one.name, one)

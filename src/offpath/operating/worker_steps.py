@@ -8,15 +8,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.app import App
-from offpath.errors import InvalidArgument, JobNotFound
+from offpath.errors import InvalidArgument, JobNotFound, SettlementFailed
 from offpath.model import checks
 from offpath.model.effects import Effects
 from offpath.model.job import JobRecord, NewJob
 from offpath.model.lease import WorkerAsk, WorkerRequest
 from offpath.model.options import Options
+from offpath.model.settlement_counts import SettlementCounts
 from offpath.model.tally import Verdict
 from offpath.operating.steps import ELSEWHERE, ActionWork, Step, Stepped, once
-from offpath.operating.targets import IdsTarget, IdTarget, LettersTarget, NamedTarget, TaskTarget
+from offpath.operating.targets import (
+    IdsTarget,
+    IdTarget,
+    LettersTarget,
+    NamedTarget,
+    SettlementTarget,
+    TaskTarget,
+)
 from offpath.runtime.ids import derive_id, parse_id
 
 
@@ -78,6 +86,25 @@ async def run_sweep(app: App, work: ActionWork) -> Stepped:
     bad = sum(len(ids) for name, ids in result.tally.buckets.items() if name in result.tally.bad)
     changed = 0 if result.verdict is Verdict.EMPTY else result.tally.total - bad
     return Stepped(changed=changed, left={"went_wrong": bad} if bad else {})
+
+
+async def run_settlement(app: App, work: ActionWork) -> Stepped:
+    """Credit what is missing of a period, where the kind is defined."""
+    target: SettlementTarget = work.target
+    if target.kind not in app.settlements:
+        return ELSEWHERE
+    done: SettlementCounts
+    try:
+        done = await app.settlements.run(target.kind, target.period)
+    except SettlementFailed as error:
+        # The counts say which: a run whose records could not be read has credited some before.
+        done = error.summary
+        if done.stopped_by is not None:
+            raise InvalidArgument(str(error)) from error
+    left = {"credited_before": done.skipped, "failed": done.failed}
+    return Stepped(
+        changed=done.credited, left={name: count for name, count in left.items() if count}
+    )
 
 
 async def verify_router(app: App, work: ActionWork) -> Stepped:

@@ -34,6 +34,8 @@ class ActionDocument(Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
     text: str
     """The outcome in a sentence."""
+    right: str | None
+    """The right that it needs, also to stop it; None for what only a command does."""
 
 
 class ActionPage(Struct, frozen=True, kw_only=True):
@@ -53,6 +55,7 @@ def describe(record: ActionRecord, seen: Redaction = PLAIN) -> ActionDocument:
         note=redact_text(record.note),
         reasons=dict(record.reasons),
         text=in_words(record),
+        right=VERBS[record.verb].right.value if record.verb in VERBS else None,
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 Document = TypeVar("Document", bound=Struct)
 
 
-def filled(kind: type[Document], record: object, **others: object) -> Document:
+def filled(kind: type[Document], record: object, /, **others: object) -> Document:
     """A document with the record's fields of the same names, and these others."""
     own = {
         name: getattr(record, name)

@@ -37,6 +37,7 @@ from offpath.web.console.runbooks import runbook, runbook_of
 from offpath.web.console.sign_in import Cookies, OneTimeCode
 from offpath.web.console.stops import Stop, inside, sentence, unknown_page
 from offpath.web.console.visits import base_of, visit_of
+from offpath.web.console.wing_pages import menu_of, pages_for
 from offpath.web.viewers import Can
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ class Console:
         self._attempts = attempts
         self._code = code
         self._actions = ActionRoutes(pages, look.terms, self)
+        self._wings = {one.name: pages_for(one.home) for one in places}
+        pages.add_templates(one.package for some in self._wings.values() for one in some)
 
     def app(self, rules: DoorRules) -> ASGIApp:
         """The whole, behind its doors."""
@@ -153,9 +156,10 @@ class Console:
         return [Route("/", self.first), *mounts]
 
     def _of_place(self, place: Place) -> list[Any]:
-        shown = [one for one in READINGS if _paged(one)]
+        readings = self._readings(place)
+        shown = [one for one in readings if _paged(one)]
         pages = [Route(_matching(one.page or one.path), self._page(place, one)) for one in shown]
-        data = [Route(API + _matching(one.path), self._data(place, one)) for one in READINGS]
+        data = [Route(API + _matching(one.path), self._data(place, one)) for one in readings]
         return by_path(
             (
                 # before the actions by id: a preview is not an id
@@ -163,10 +167,14 @@ class Console:
                 *pages,
                 *data,
                 Route("/runbooks/{page}", self._runbook(place)),
-                Route(f"{API}/openapi.json", _described),
+                Route(f"{API}/openapi.json", _described(readings)),
                 Route(f"{API}/me", _me),
             )
         )
+
+    def _readings(self, place: Place) -> tuple[DocumentReading, ...]:
+        """What may be read of a database: of every one, and of the wings that its app has."""
+        return (*READINGS, *(row for one in self._wings[place.name] for row in one.readings))
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:
@@ -303,12 +311,12 @@ class Console:
             "signs_out": self._cookies is not None,
             "places": [each.name for each in self._places],
             "place": place.name,
-            "page": one.name if one else "",
+            "page": (one.within or one.name) if one else "",
             "rest": rest,
-            "elsewhere": _list_of(one, request, rest),
+            "elsewhere": _list_of(one, request, rest) if one in READINGS else "/",
             "here": f"{rest}?{text}" if text else rest,
             "can": self._rights(request),
-            "sections": SECTIONS,
+            "sections": (*SECTIONS[:-1], *menu_of(self._wings[place.name]), SECTIONS[-1]),
             "query": asked,
             "field": field_text(asked.pairs),
             "json_url": _json_url(one, request, text),
@@ -324,7 +332,10 @@ class Console:
         given = request.url.query if query is None else query
         try:
             asking = Asking(
-                query=RequestQuery(given, one.names), path=request.path_params, seen=seen
+                query=RequestQuery(given, one.names),
+                path=request.path_params,
+                seen=seen,
+                home=place.home,
             )
             if one.shared:
                 found: Struct = await place.shared(
@@ -421,8 +432,12 @@ async def _nowhere(_: Scope, __: Receive, ___: Send) -> None:
     raise unknown_page()
 
 
-async def _described(request: Request) -> Response:
-    return json_answer(request, {**openapi(), "servers": [{"url": f"{base_of(request)}{API}"}]})
+def _described(readings: tuple[DocumentReading, ...]) -> Answer:
+    async def answer(request: Request) -> Response:
+        servers = [{"url": f"{base_of(request)}{API}"}]
+        return json_answer(request, {**openapi(readings), "servers": servers})
+
+    return answer
 
 
 async def _me(request: Request) -> Response:

@@ -17,6 +17,8 @@ class Asking(Struct, frozen=True, kw_only=True):
     query: RequestQuery
     path: Mapping[str, str]
     seen: Redaction
+    home: App | None = None
+    """The app that the dashboard was given: what only code knows. None for a database's URL."""
 
 
 class DocumentReading(Struct, frozen=True, kw_only=True):
@@ -34,3 +36,5 @@ class DocumentReading(Struct, frozen=True, kw_only=True):
     """True if it is the same for every viewer: it holds nothing of what jobs were given."""
     page: str | None = None
     """Its path as a page, where that is another one."""
+    within: str | None = None
+    """The entry of the menu that it belongs to, where that is another one's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from importlib.metadata import version
 from typing import Any, Final
@@ -25,12 +26,12 @@ _REF = "#/components/schemas/{name}"
 _JSON: Final = "application/json"
 
 
-def document() -> dict[str, Any]:
-    """The document."""
-    kinds = {one.document for one in READINGS} | {ActionDocument, Preview}
+def document(readings: Sequence[DocumentReading] = READINGS) -> dict[str, Any]:
+    """The document of these readings."""
+    kinds = {one.document for one in readings} | {ActionDocument, Preview}
     kinds |= {kind for verb in VERBS.values() for kind in (verb.target, verb.options)}
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REF)
-    paths = {one.path: {"get": _operation(one)} for one in READINGS}
+    paths = {one.path: {"get": _operation(one)} for one in readings}
     for path, operation in _writes().items():
         paths.setdefault(path, {})["post"] = operation
     return {

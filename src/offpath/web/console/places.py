@@ -61,6 +61,11 @@ class Place:
         """The time of the last good answer, by the store's clock."""
 
     @property
+    def home(self) -> App | None:
+        """The app that the dashboard was given, for what only code knows."""
+        return self._given
+
+    @property
     def own(self) -> App | None:
         """The app that is looked at itself: its store is not one that another can open too."""
         if self._given is None or self.settings.url != MEMORY_URL:

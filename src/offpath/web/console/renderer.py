@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Any, Final
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from offpath.model.schedule import Timing
 from offpath.operating.documents.schedules import in_words
@@ -69,6 +69,15 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "delivered": ("✔", "succeeded"),
     "refused": ("✖", "failed"),
     "later": ("◐", "paused"),
+    "reserved": ("◐", "waiting"),
+    "submitted": ("●", "running"),
+    "settled": ("✔", "succeeded"),
+    "active": ("●", "running"),
+    "lapsed": ("⊘", "ended"),
+    "canceled": ("⊘", "ended"),
+    "clean": ("✔", "succeeded"),
+    "empty": ("✔", "ended"),
+    "degraded": ("▲", "paused"),
 }
 """The sign and the colour of a state, by its first word: never the colour alone."""
 
@@ -110,6 +119,13 @@ class Pages:
             known_verbs=VERBS,
             asset=lambda name: f"/assets/{name}?{fingerprint(name)}",
         )
+
+    def add_templates(self, packages: Iterable[str | None]) -> None:
+        """Look for templates in these packages, too."""
+        more = [PackageLoader(one) for one in dict.fromkeys(packages) if one is not None]
+        if more:
+            own = PackageLoader("offpath.web.console")
+            self._templates.loader = ChoiceLoader([own, *more])
 
     def render(self, template: str, **values: object) -> str:
         """A page."""

@@ -1,0 +1,1 @@
+"""The pages that an economy adds to the dashboard."""
