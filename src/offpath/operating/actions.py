@@ -41,7 +41,6 @@ from offpath.model.brief import Kind
 from offpath.model.redact import redact_text
 from offpath.operating import previews
 from offpath.operating.orders import ActionAsked, ActionOrder, order_of
-from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.short_ids import whole
 from offpath.operating.steps import CHUNK, ActionWork, Stepped
 from offpath.operating.targets import RowsTarget
@@ -50,6 +49,8 @@ from offpath.runtime.ids import new_id, parse_id
 
 LEASE: Final = 30.0
 """Seconds for which an action is held between two of its steps."""
+MOST_HISTORY: Final = 200
+"""Actions that are looked at for those of one job: they have no index by it."""
 AT_ONE_GO: Final = 600.0
 """The same for one that is done at one go: whoever carries on others' leaves it alone."""
 
@@ -61,10 +62,10 @@ class Asker(Struct, frozen=True, kw_only=True):
     via: str
 
 
-async def preview(app: App, asked: ActionAsked, seen: Redaction = PLAIN) -> previews.Preview:
+async def preview(app: App, asked: ActionAsked) -> previews.Preview:
     """The number of rows that an action would be about. Raises ``InvalidArgument``."""
     _note(asked.note)
-    return await previews.preview(app, await order_of(app, asked), seen)
+    return await previews.preview(app, await order_of(app, asked))
 
 
 async def ask(app: App, asked: ActionAsked, by: Asker) -> ActionRecord:
@@ -332,6 +333,26 @@ async def action(app: App, action_id: str) -> ActionRecord:
     if not found:
         raise NotFound(f"there is no action {action_id} (any more)")
     return found[0]
+
+
+async def history(app: App, job_id: str) -> list[ActionRecord]:
+    """The actions that named a job, the newest first, among the last ones on jobs."""
+    where = ActionFilter(verbs=tuple(one for one in VERBS if one.startswith("job.")))
+    found = await app.store().actions(where, limit=MOST_HISTORY)
+    return [one for one in found if _names(one, job_id)]
+
+
+def _names(record: ActionRecord, job_id: str) -> bool:
+    """True if the target of an action, or what it copies, is this job."""
+    if job_id not in record.target and job_id not in record.options:
+        return False
+    target = msgspec.json.decode(record.target)
+    options = msgspec.json.decode(record.options)
+    return (
+        job_id in target.get("ids", ())
+        or target.get("target") == job_id
+        or options.get("copy_of") == job_id
+    )
 
 
 async def stop(app: App, action_id: str) -> ActionRecord:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.jobs.client.jobs_view import chosen
+from offpath.model.brief import JobBrief
 from offpath.model.changes import ChangedJob
 from offpath.model.job import LIVE, TERMINAL, JobFilter, JobRecord, JobState
 from offpath.operating import views
@@ -45,7 +46,7 @@ class SignalOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class _JobChunk(Struct, frozen=True):
     """The jobs of one step."""
 
-    records: Sequence[JobRecord]
+    records: Sequence[JobRecord | JobBrief]
     unknown: int
     cursor: str | None
     more: bool
@@ -81,10 +82,11 @@ def step_of(allowed: frozenset[JobState], change: Change) -> Step:
 async def _chunk(app: App, work: ActionWork, allowed: frozenset[JobState]) -> _JobChunk:
     target, after = work.target, work.record.cursor
     if not target.ids:
-        where = filter_for(target, allowed)
-        page = await app.store().find(where, limit=CHUNK, after=after, newest=False)
-        cursor = page.items[-1].id if page.items else after
-        return _JobChunk(page.items, 0, cursor, page.next is not None)
+        # It looks at a bounded number of rows, whatever matches: then the next step goes on there.
+        page = await app.store().browse(
+            filter_for(target, allowed), limit=CHUNK, after=after, newest=False
+        )
+        return _JobChunk(page.items, 0, page.next or after, page.next is not None)
     ids = sorted({parse_id(each, "id") for each in target.ids})
     rest = [each for each in ids if after is None or each > after]
     own = rest[:CHUNK]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -10,13 +11,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from offpath.app import App
-from offpath.model.job import JobState
+from offpath.model.brief import JobBrief
+from offpath.model.job import JobFilter, JobState
 from offpath.model.message import MessageState
 from offpath.operating import event_steps, job_steps
-from offpath.operating.documents import jobs
-from offpath.operating.documents.jobs import JobDocument
+from offpath.operating.documents.lists import BriefDocument, describe_brief
 from offpath.operating.orders import ActionOrder
-from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.targets import JobsTarget, MessagesTarget
 from offpath.operating.verbs import Verb
 
@@ -56,7 +56,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     matching: int | None
     """None: there was no time to count them, or it is about one thing."""
     more: bool
-    first: tuple[JobDocument, ...]
+    first: tuple[BriefDocument, ...]
     """The first jobs, the oldest first."""
     before: datetime
     """The moment of asking: give it as the target's ``before``, so that it stays what was seen."""
@@ -68,7 +68,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     """The seconds until all of them are due."""
 
 
-async def preview(app: App, order: ActionOrder, seen: Redaction = PLAIN) -> Preview:
+async def preview(app: App, order: ActionOrder) -> Preview:
     """The preview of an action."""
     counted = await count(app, order)
     rate = rate_of(order, counted)
@@ -77,7 +77,7 @@ async def preview(app: App, order: ActionOrder, seen: Redaction = PLAIN) -> Prev
         verb=order.verb.name,
         matching=counted.rows,
         more=counted.more,
-        first=await _first(app, order, seen),
+        first=await _first(app, order),
         before=before or await app.store().ping(),
         confirm=_confirmation(order, counted),
         per_second=rate,
@@ -127,27 +127,38 @@ async def count(app: App, order: ActionOrder) -> RowCount:
     return RowCount(rows=counted, more=True)
 
 
-async def _first(app: App, order: ActionOrder, seen: Redaction) -> tuple[JobDocument, ...]:
+async def _first(app: App, order: ActionOrder) -> tuple[BriefDocument, ...]:
+    """The first jobs that match, as many as are found in half a second."""
     if not isinstance(order.target, JobsTarget):
         return ()
-    found, _ = await _page(app, order, None, _FIRST)
-    return tuple(jobs.describe(one, seen) for one in found)
+    found: list[JobBrief] = []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            after: str | None = None
+            while len(found) < _FIRST:
+                some, after = await _page(app, order, after, _FIRST - len(found))
+                found += some
+                if after is None:
+                    break
+    return tuple(map(describe_brief, found))
 
 
 async def _page(
     app: App, order: ActionOrder, after: str | None, limit: int
 ) -> tuple[Sequence[Any], str | None]:
-    """A page of the rows that match, the oldest first, and the place of the next one."""
+    """A page of the rows that match, the oldest first, and the place of the next one.
+
+    Of jobs a bounded number of rows is looked at, so that a page may be empty and lead on.
+    """
     if isinstance(order.target, MessagesTarget):
         return await _messages(app, order, after, limit)
     states, target = frozenset(map(JobState, order.verb.states)), order.target
-    if not target.ids:
+    if target.ids:
+        where = JobFilter(ids=tuple(target.ids), states=tuple(sorted(states)))
+    else:
         where = job_steps.filter_for(target, states)
-        page = await app.store().find(where, limit=limit, after=after, newest=False)
-        return page.items, page.next
-    known = await app.store().get(target.ids)
-    able = sorted((one for one in known if one.state in states), key=lambda one: one.id)
-    return able[:limit], None
+    page = await app.store().browse(where, limit=limit, after=after, newest=False)
+    return page.items, page.next
 
 
 async def _messages(

@@ -6,6 +6,7 @@ from shlex import quote
 
 from offpath.model.job import JobState
 from offpath.model.limit import QueueRecord
+from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.documents.jobs import JobStanding
 from offpath.operating.queue_service import QueueStanding
 
@@ -16,6 +17,10 @@ class JobShown(JobStanding, frozen=True, kw_only=True):
     why: tuple[str, ...]
     commands: tuple[str, ...]
     """Commands of the terminal that change it."""
+    history: tuple[ActionDocument, ...] = ()
+    """The actions that named it, the newest first, among the last 200 on jobs. Those that chose it
+    by a filter are not told apart.
+    """
 
 
 def reasons_of(job: JobStanding, queue: QueueStanding | None) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ class ActionRoutes:
     async def _preview(self, place: Place, request: Request) -> Response:
         asked = await read_json(request, ActionAsked)
         self._allow(request, _refused(lambda: verb_of(asked.verb)))
-        return json_answer(request, await self._previewed(place, request, asked))
+        return json_answer(request, await self._previewed(place, asked))
 
     async def _stop(self, place: Place, request: Request) -> Response:
         return json_answer(request, await self._stopped(place, request))
@@ -135,7 +135,7 @@ class ActionRoutes:
         self, place: Place, request: Request, form: ActionForm, said: str, status: int = 200
     ) -> Response:
         asked = _refused(form.asked)
-        found = await self._previewed(place, request, msgspec.structs.replace(asked, confirm=None))
+        found = await self._previewed(place, msgspec.structs.replace(asked, confirm=None))
         text = self._pages.render(
             "act.html",
             d=found,
@@ -175,11 +175,8 @@ class ActionRoutes:
             return record
         return await _answered(place, lambda app: actions.carry_out(app, record))
 
-    async def _previewed(
-        self, place: Place, request: Request, asked: ActionAsked
-    ) -> dict[str, Any]:
-        seen = self._console.seen(place, request)
-        found: Preview = await _answered(place, lambda app: actions.preview(app, asked, seen))
+    async def _previewed(self, place: Place, asked: ActionAsked) -> dict[str, Any]:
+        found: Preview = await _answered(place, lambda app: actions.preview(app, asked))
         told: dict[str, Any] = redact(msgspec.to_builtins(found, builtin_types=(datetime,)), ())
         return told
 

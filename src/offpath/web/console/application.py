@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote
@@ -14,13 +14,14 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route, Router
 
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model.redact import redact
 from offpath.operating.redaction import Redaction
 from offpath.web.auth import Token
+from offpath.web.console import exports
 from offpath.web.console.action_routes import ActionRoutes, ActionTerms, told_of
 from offpath.web.console.answers import json_answer, marked
 from offpath.web.console.attempts import Attempts
@@ -258,9 +259,29 @@ class Console:
 
     def _data(self, place: Place, one: DocumentReading) -> Answer:
         async def answer(request: Request) -> Response:
+            kind, query = exports.wanted(request, one)
+            if kind is not None:
+                return await self._export(place, one, request, kind, query)
             return json_answer(request, await self._read(place, one, request))
 
         return answer
+
+    async def _export(
+        self, place: Place, one: DocumentReading, request: Request, kind: str, query: str
+    ) -> Response:
+        """A list as a file. Its first piece is read before the answer begins, to tell of faults."""
+        if Can.PAYLOAD not in visit_of(request).viewer.can or self._look.hidden:
+            raise Stop(403, "RIGHT.MISSING", "An export needs the right 'payload'.")
+        pages = exports.rows(lambda asked: self._read(place, one, request, query=asked), query)
+        pieces = exports.written(kind, one, pages)
+        first = [await anext(pieces)]
+        if kind == "csv":  # behind the line of headings
+            first += [piece async for piece in _taken(pieces, 1)]
+        name = f"{one.name}.{kind}"
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return StreamingResponse(
+            _after(first, pieces), 200, headers, media_type=exports.KINDS[kind]
+        )
 
     def _page(self, place: Place, one: DocumentReading) -> Answer:
         async def answer(request: Request) -> Response:
@@ -320,6 +341,7 @@ class Console:
             "query": asked,
             "field": field_text(asked.pairs),
             "json_url": _json_url(one, request, text),
+            "exports": bool(one) and exports.exported(one) and not self._look.hidden,
             "links": _links(self._look.links, request.path_params.get("id", "")),
             "runbook_of": runbook_of,
         }
@@ -393,6 +415,22 @@ def console(
     attempts = Attempts(monotonic)
     made = Console(places, look, pages, cookies=cookies, attempts=attempts, code=code)
     return made.app(rules)
+
+
+async def _taken(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+    """The next pieces, so many at most."""
+    for _ in range(most):
+        async for piece in pieces:
+            yield piece
+            break
+
+
+async def _after(first: Sequence[bytes], pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """All pieces, those first that were read before the answer began."""
+    for piece in first:
+        yield piece
+    async for piece in pieces:
+        yield piece
 
 
 # -- small parts -----------------------------------------------------------------------------------

@@ -22,13 +22,13 @@ from offpath.model.job import JobState
 from offpath.model.limit import QueueRecord
 from offpath.operating import actions, list_views, overview, stats_views, views
 from offpath.operating.documents import actions as action_documents
-from offpath.operating.documents import flow, health, jobs, schedules, workers
+from offpath.operating.documents import flow, health, schedules, workers
 from offpath.operating.documents.actions import ActionDocument, ActionPage
 from offpath.operating.documents.faults import FaultsDocument
 from offpath.operating.documents.flow import LimitDocument
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.health import HealthDocument
-from offpath.operating.documents.jobs import JobDocument, JobPage
+from offpath.operating.documents.jobs import JobDocument
 from offpath.operating.documents.lists import BriefDocument, BriefList
 from offpath.operating.documents.schedules import ScheduleDocument, ScheduleStanding
 from offpath.operating.documents.workers import WorkerDocument
@@ -130,21 +130,37 @@ async def _jobs(app: App, asking: Asking) -> BriefList:
 
 async def _job(app: App, asking: Asking) -> JobShown:
     standing = await views.job(app, asking.path["id"], asking.seen)
-    queue = await _queue_of(app, standing.queue) if _waits(standing) else None
-    why, commands = reasons_of(standing, queue), commands_of(standing)
+    queue, past = await asyncio.gather(
+        _queue_of(app, standing.queue) if _waits(standing) else _nothing(),
+        actions.history(app, standing.id),
+    )
     fields = {name: getattr(standing, name) for name in standing.__struct_fields__}
-    return JobShown(**fields, why=why, commands=commands)
+    return JobShown(
+        **fields,
+        why=reasons_of(standing, queue),
+        commands=commands_of(standing),
+        history=tuple(action_documents.describe(one, asking.seen) for one in past),
+    )
+
+
+async def _nothing() -> None:
+    """Nothing, where another job has something to wait for."""
 
 
 def _waits(job: JobDocument) -> bool:
     return job.state in {JobState.QUEUED, JobState.BLOCKED}
 
 
-async def _dead(app: App, asking: Asking) -> JobPage:
+async def _dead(app: App, asking: Asking) -> BriefList:
     query = asking.query
-    where = query.where("state")
-    page = await app.dead.list(limit=query.limit(), after=query.one("after"), **where)
-    return jobs.describe_page(page, asking.seen)
+    return await list_views.jobs(
+        app,
+        {**query.where("state"), "state": JobState.DEAD.value},
+        text=query.one("text"),
+        seen=asking.seen,
+        limit=query.limit(),
+        after=query.one("after"),
+    )
 
 
 async def _faults(app: App, _: Asking) -> FaultsDocument:
@@ -303,10 +319,10 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="dead",
         path="/dead",
-        summary="Dead jobs, newest first.",
-        document=JobPage,
+        summary="Dead jobs, newest first, among the next 20,000; and how far that came.",
+        document=BriefList,
         read=_dead,
-        names=tuple(one for one in JOB_NAMES if one not in {"state", "text"}),
+        names=tuple(one for one in JOB_NAMES if one != "state"),
     ),
     DocumentReading(
         name="group",

@@ -60,6 +60,7 @@ class Site:
         scope = {
             "type": "http",
             "http_version": "1.1",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
             "method": method,
             "path": self.root + plain,
             "raw_path": (self.root + plain).encode(),
