@@ -341,7 +341,7 @@ class Console:
             "query": asked,
             "field": field_text(asked.pairs),
             "json_url": _json_url(one, request, text),
-            "exports": bool(one) and exports.exported(one) and not self._look.hidden,
+            "exports": one is not None and exports.exported(one) and not self._look.hidden,
             "links": _links(self._look.links, request.path_params.get("id", "")),
             "runbook_of": runbook_of,
         }
