@@ -174,7 +174,7 @@ class Console:
         )
 
     def _readings(self, place: Place) -> tuple[DocumentReading, ...]:
-        """What may be read of a database: of every one, and of the wings that its app has."""
+        """The readings of a database: those of every one, and of the wings that its app has."""
         return (*READINGS, *(row for one in self._wings[place.name] for row in one.readings))
 
     @contextlib.asynccontextmanager
