@@ -115,7 +115,7 @@ def test_people_read_who_did_what(desk: Desk) -> None:
     (one,) = desk.noted("--actor", "ann")
     shown = desk("audit", "show", one["id"])
     assert "1 paused" in shown
-    assert json.loads(desk("audit", "show", one["id"], "--json")) == one
+    assert json.loads(desk("audit", "show", one["id"], "--json")) == {"ok": True, **one}
     assert desk.noted("--actor", "bob") == []
     desk("audit", "show", f"{one['id'][:-1]}{'0' if one['id'][-1] != '0' else '1'}", code=3)
 

@@ -139,7 +139,7 @@ def test_migrating(run: Run, url: str) -> None:
     assert run("migrate", *at).exit_code == 0
     assert run("migrate", "--check", *at).exit_code == 0
     assert run("migrate", "--sql", *at).output == "-- nothing is pending\n"
-    assert document(run("migrate", "--json", *at)) == {"items": []}
+    assert document(run("migrate", "--json", *at)) == {"ok": True, "items": []}
 
 
 def test_doctor(run: Run, migrated: str) -> None:
@@ -162,9 +162,9 @@ def test_doctor_without_a_schema(run: Run, url: str, here: Path) -> None:
 
 
 def test_workers_prune_and_settings(run: Run, migrated: str) -> None:
-    assert document(run("workers", "--json", "--url", migrated)) == {"items": []}
+    assert document(run("workers", "--json", "--url", migrated)) == {"ok": True, "items": []}
     pruned = document(run("prune", "--json", "--url", migrated))
-    assert pruned == {"removed": 0, "jobs": 0, "messages": 0, "events": 0, "actions": 0}
+    assert pruned == {"ok": True, "removed": 0, "jobs": 0, "messages": 0, "events": 0, "actions": 0}
     shown = document(run("config", "show", "--json", "--url", migrated))
     assert shown["url"]["source"] == "argument"
 

@@ -107,7 +107,10 @@ def test_secrets_are_rotated_and_then_retired(run: Run, url: str) -> None:
     first = add(run, url)["secret"]
     told = document(run("endpoints", "rotate", "shop", "--url", url, "--json"))
     assert (told["secrets"], secrets_of(url)) == (2, (told["secret"], first))
-    assert document(run("endpoints", "retire", "shop", "--url", url, "--json")) == {"retired": 1}
+    assert document(run("endpoints", "retire", "shop", "--url", url, "--json")) == {
+        "ok": True,
+        "retired": 1,
+    }
     assert secrets_of(url) == (told["secret"],)
 
 
@@ -151,7 +154,7 @@ def test_what_waits_is_counted_and_what_was_posted_is_replayed(run: Run, url: st
     refused = run("endpoints", "replay", "shop", "--since", "1h", "--url", url)
     assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     told = run("endpoints", "replay", "shop", "--since", "1h", "--yes", "--url", url, "--json")
-    assert document(told) == {"replayed": 3}
+    assert document(told) == {"ok": True, "replayed": 3}
     assert document(run("endpoints", "show", "shop", "--url", url, "--json"))["due"] == 3
 
 
@@ -207,7 +210,7 @@ def test_what_cannot_be_is_refused_in_one_line(run: Run, url: str, args: list[st
     done = run("endpoints", "add", "shop", *args, "--url", url, stdin="whsec_hunter2\n")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "hunter2" not in done.output
-    assert document(run("endpoints", "list", "--url", url, "--json")) == {"items": []}
+    assert document(run("endpoints", "list", "--url", url, "--json")) == {"ok": True, "items": []}
 
 
 def test_a_key_pair_of_your_own_signs_too(run: Run, url: str) -> None:

@@ -109,7 +109,7 @@ def test_keys_come_in_pages(shell: Shell) -> None:
     first = shell("limits", "list", "--limit", "1")
     assert first["next"] == "smtp"
     rest = shell("limits", "list", "--limit", "1", "--after", "smtp")
-    assert rest == {"items": [], "next": None}
+    assert rest == {"ok": True, "items": [], "next": None}
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,18 @@ def test_foreign_text_is_escaped_in_every_value(value: Value) -> None:
     assert printed(value, "--json").output.isascii() or isinstance(value, Changed)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [*VALUES, Shown(["a"]), Shown({"a": 1}, exit=1)],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_document_says_whether_all_is_well(value: Value) -> None:
+    result = printed(value, "--json")
+    found = document(result)
+    assert (next(iter(found)), found["ok"]) == ("ok", result.exit_code == 0)
+    assert ("error" in found) is isinstance(value, Failed)
+
+
 def test_a_page_says_how_to_go_on() -> None:
     table = Table(("id",), [("a",)], "nothing")
     result = printed(Listing(["a"], table, next="a"))
@@ -91,7 +103,7 @@ def test_ids_of_which_none_was_changed_are_not_found() -> None:
     assert printed(Changed({"a": "done"}, ["a", "b"], "done", "unknown")).exit_code == 0
     assert printed(Changed({}, [], "done", "unknown")).exit_code == 0
     none = printed(Changed({}, ["b"], "done", "unknown"), "--json")
-    assert (none.exit_code, document(none)) == (3, {"changed": [], "unchanged": ["b"]})
+    assert (none.exit_code, document(none)) == (3, {"ok": False, "changed": [], "unchanged": ["b"]})
 
 
 def test_a_group_of_options_is_one_value_and_its_error_is_json() -> None:

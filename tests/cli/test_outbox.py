@@ -118,6 +118,7 @@ def test_dead_events_are_put_back_by_id(run: Run, sent: Sent) -> None:
     unknown = "01900000-0000-7000-8000-0000000000ff"
     told = document(run("outbox", "redrive", *asked, unknown, "--url", sent.url, "--json"))
     assert told == {
+        "ok": True,
         "changed": [sent.ids["bad"]],
         "unchanged": [sent.ids["good"], sent.ids["inbox"], unknown],
     }
@@ -149,7 +150,7 @@ def test_what_was_delivered_is_sent_again_since_a_time(run: Run, sent: Sent) -> 
     other = ["--since", "1h", "--stream", "other", "--yes", "--url", sent.url]
     assert run("outbox", "replay", *other).stdout == "0 pending again\n"
     told = document(run("outbox", "replay", "--since", "1h", "--yes", "--url", sent.url, "--json"))
-    assert told == {"changed": [sent.ids["good"]], "unchanged": []}
+    assert told == {"ok": True, "changed": [sent.ids["good"]], "unchanged": []}
     assert sent.states()["good"] == "pending"
 
 
@@ -157,7 +158,7 @@ def test_dead_events_are_deleted_when_that_is_confirmed(run: Run, sent: Sent) ->
     refused = run("outbox", "discard", sent.ids["bad"], "--url", sent.url)
     assert refused.exit_code == 2
     told = document(run("outbox", "discard", "--all", "--yes", "--url", sent.url, "--json"))
-    assert told == {"changed": [sent.ids["bad"]], "unchanged": []}
+    assert told == {"ok": True, "changed": [sent.ids["bad"]], "unchanged": []}
     assert set(sent.states()) == {"good", "waiting", "inbox"}
 
 

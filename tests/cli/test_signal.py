@@ -9,7 +9,7 @@ from tests.cli.conftest import Run, document
 def test_a_signal_is_sent_once_by_its_id(run: Run, migrated: str) -> None:
     known = ("jobs", "signal", "order-7", "paid", "--payload", '{"by": "Ada"}', "--id", new_id())
     assert run(*known, "--url", migrated).output == "sent\n"
-    assert document(run(*known, "--json", "--url", migrated)) == {"sent": False}
+    assert document(run(*known, "--json", "--url", migrated)) == {"ok": True, "sent": False}
 
 
 def test_a_payload_that_is_no_json_is_wrong_usage(run: Run, migrated: str) -> None:

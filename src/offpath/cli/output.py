@@ -6,7 +6,7 @@ Job data is foreign text: control characters are shown, never sent to the termin
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any, assert_never
 
@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from offpath.cli.tables import fitted
-from offpath.cli.values import Cell, Failed, Fields, Part, Quote, Table, Value
+from offpath.cli.values import DONE, Cell, Failed, Fields, Part, Quote, Table, Value
 from offpath.operating.redaction import decoded
 from offpath.operating.times import ago, short, when
 
@@ -29,7 +29,7 @@ def show(value: Value, *, as_json: bool) -> None:
     """Print what a command returned."""
     if as_json:
         if value.document is not None:
-            print_json(value.document)
+            print_json(enveloped(value))
         return
     for part in value.parts:
         _print_part(part)
@@ -37,6 +37,15 @@ def show(value: Value, *, as_json: bool) -> None:
         click.echo(f"{value.word}: {clean_block(value.message)} ({value.code})", err=True)
     for line in value.notes:
         note(line)
+
+
+def enveloped(value: Value) -> dict[str, Any]:
+    """The document of a command, of which all have ``ok``: true if the exit code is 0."""
+    document: Any = value.document
+    if isinstance(document, msgspec.Struct):
+        document = msgspec.structs.asdict(document)
+    rest = document if isinstance(document, Mapping) else {"value": document}
+    return {"ok": value.exit == DONE, **rest}
 
 
 def note(text: str) -> None:

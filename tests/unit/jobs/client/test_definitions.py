@@ -46,7 +46,7 @@ def test_a_default_that_no_caller_could_give_is_refused(
 
 async def test_defaults_that_fit_are_taken_and_count(app: App) -> None:
     @app.task
-    def fits(
+    def fits(  # type: ignore[no-untyped-def]
         a: float = 1,
         b: Size = Size.SMALL,
         c: date | None = None,
