@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from offpath.cli.frame import (
     store_command,
     url_option,
 )
-from offpath.cli.option_values import iso_time, read_by
+from offpath.cli.option_values import iso_time, read_by, span
 from offpath.cli.values import Listing, Said, Shown
 from offpath.economy.cli.ledger_views import (
     account_page,
@@ -34,6 +34,7 @@ from offpath.economy.cli.ledger_views import (
     exported_shown,
     proof_shown,
     recent_proof_shown,
+    rolling_proof_shown,
     statement_page,
     verification_shown,
 )
@@ -215,9 +216,29 @@ async def statement(app: App, *, account: str, before: int, limit: int) -> Listi
     metavar="TIME",
     help="Prove what was posted since then and believe what was before; an ISO time with a zone.",
 )
+@click.option(
+    "--cycle",
+    callback=span,
+    metavar="SPAN",
+    help="Prove the slice of the older postings whose turn it is: all of them once in each 7d.",
+)
+@click.option(
+    "--every",
+    callback=span,
+    metavar="SPAN",
+    help="With --cycle: how often the command is run.  [default: 1h]",
+)
 @option_group("rates", _rates, _rate_option("par"), _rate_option("payout"))
 @store_command
-async def prove_ledger(app: App, *, light: bool, since: datetime | None, rates: Rates) -> Shown:
+async def prove_ledger(
+    app: App,
+    *,
+    light: bool,
+    since: datetime | None,
+    cycle: timedelta | None,
+    every: timedelta | None,
+    rates: Rates,
+) -> Shown:
     r"""Prove that the books hold.
 
     Conserved, backed, nothing overdrawn, every chain whole. Exit code 1 when they do not.
@@ -225,10 +246,19 @@ async def prove_ledger(app: App, *, light: bool, since: datetime | None, rates: 
     \b
     offpath ledger prove
     offpath ledger prove --since 2026-11-28T00:00Z
+    offpath ledger prove --cycle 7d --every 1h       # each hour, from cron
     """
     from offpath.economy.ledger.proof import prove
     from offpath.economy.ledger.recent_proof import prove_since
+    from offpath.economy.ledger.rolling_proof import prove_turn, turn_at
 
+    if cycle is not None:
+        if light or since is not None:
+            raise click.UsageError("--cycle proves its slice: leave --light and --since out")
+        turn = turn_at(app.clock.now(), cycle, every or timedelta(hours=1))
+        return rolling_proof_shown(await prove_turn(app.store(), turn))
+    if every is not None:
+        raise click.UsageError("--every says how often a slice of --cycle is proved")
     if since is not None:
         if light:
             raise click.UsageError("--light replays nothing: leave it or --since out")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from offpath.economy.ledger.export import Exported
     from offpath.economy.ledger.proof import Proof
     from offpath.economy.ledger.recent_proof import RecentProof
+    from offpath.economy.ledger.rolling_proof import RollingProof
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.posting import LinkRecord
     from offpath.model.ledger.records import AccountRecord, Checkpoint
@@ -84,11 +85,27 @@ def recent_proof_shown(proof: RecentProof) -> Shown:
     """A proof of what was posted since a time."""
     document = {"holds": proof.holds, **msgspec.to_builtins(proof)}
     since = proof.since.isoformat(timespec="seconds")
-    lines: list[Part] = [f"{proof.postings} postings on {proof.accounts} accounts since {since}"]
+    until = "" if proof.until is None else f", until {proof.until.isoformat(timespec='seconds')}"
+    what = f"{proof.postings} postings on {proof.accounts} accounts since {since}{until}"
+    lines: list[Part] = [what]
     lines.append("  yes  chains and postings" if proof.holds else "  NO   chains and postings")
     lines += [f"broken: {one}" for one in proof.breaks]
     lines += [f"wrong: {line}" for line in proof.wrong]
     return Shown(document, lines, exit=DONE if proof.holds else FAILED)
+
+
+def rolling_proof_shown(rolling: RollingProof) -> Shown:
+    """A proof of the slice whose turn it is, and how far its cycle is."""
+    proof = rolling.proof
+    place = (
+        f"slice {rolling.number} of {rolling.of}, {rolling.number / rolling.of:.1%} of the cycle"
+    )
+    line = f"{place} that began {rolling.begun.isoformat(timespec='seconds')}"
+    document = {"holds": rolling.holds, **msgspec.to_builtins(rolling)}
+    if proof is None:
+        return Shown(document, [line, "nothing was posted before that"])
+    shown = recent_proof_shown(proof)
+    return Shown(document, [line, *shown.parts], exit=shown.exit)
 
 
 def _proof_lines(proof: Proof) -> list[Part]:

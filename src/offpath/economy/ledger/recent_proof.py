@@ -1,4 +1,4 @@
-"""The proof of what was posted since a time: it costs that much, however long the ledger is."""
+"""The proof of what was posted in a time: it costs that much, however long the ledger is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from offpath.economy.ledger.chains import MOST_BREAKS, PAGE, Break, ChainWalk
+from offpath.economy.ledger.chains import MOST_BREAKS, PAGE, TRUNCATED, Break, ChainWalk
 from offpath.model import checks
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.posting import PostingRecord, verified
@@ -20,6 +20,8 @@ class RecentProof(Struct, frozen=True, kw_only=True):
     """The proof of the postings since a time. What was before is believed."""
 
     since: datetime
+    until: datetime | None = None
+    """The end of what was proved, which is not included; None: all that there is."""
     postings: int
     accounts: int
     """The accounts that moved since."""
@@ -34,29 +36,40 @@ class RecentProof(Struct, frozen=True, kw_only=True):
         return not (self.breaks or self.wrong)
 
 
-async def prove_since(store: LedgerStore, since: datetime) -> RecentProof:
+async def prove_since(
+    store: LedgerStore, since: datetime, until: datetime | None = None
+) -> RecentProof:
     """Prove that each posting since a time balances and hashes, that each account's links follow
     one another from there, and that its row is where they end. Reads only, of one moment.
 
-    It keeps some of each account that moved in memory. Raises ``InvalidArgument`` for a time
-    without a zone.
+    With ``until`` only what was posted before that: an account's last link there must then lead to
+    its next one. It keeps some of each account that moved in memory. Raises ``InvalidArgument``
+    for a time without a zone.
     """
-    at = round(checks.aware(since, "since").timestamp() * 1_000)
+    at = _millis(since, "since")
+    last = None if until is None else _millis(until, "until")
     walks = _Walks()
     async with store.ledger_snapshot() as reads:
         after = await _before(reads, at)
-        while page := await reads.ledger_postings(after=after, limit=PAGE):
+        end = await reads.ledger_last() if last is None else await _before(reads, last)
+        while after < end and (page := await reads.ledger_postings(after=after, limit=PAGE)):
             for posting in page:
-                walks.take(posting)
+                if posting.seq <= end:
+                    walks.take(posting)
             after = page[-1].seq
         await walks.end(reads)
     return RecentProof(
         since=since,
+        until=until,
         postings=walks.postings,
         accounts=len(walks.walks),
         breaks=tuple(walks.breaks.values())[:MOST_BREAKS],
         wrong=tuple(walks.wrong),
     )
+
+
+def _millis(moment: datetime, name: str) -> int:
+    return round(checks.aware(moment, name).timestamp() * 1_000)
 
 
 async def _before(reads: LedgerReads, at: int) -> int:
@@ -99,11 +112,24 @@ class _Walks:
                 self.breaks.setdefault(link.account, found)
 
     async def end(self, reads: LedgerReads) -> None:
-        """Compare where each walk came to with its account's row."""
+        """Compare where each walk came to with the account's next link, or with its row."""
         names = sorted(self.walks.keys() - self.breaks.keys())
         for begin in range(0, len(names), PAGE):
             page = names[begin : begin + PAGE]
             rows = {one.id: one for one in await reads.ledger_accounts(ids=page, limit=PAGE)}
             for name in page:
-                if (found := self.walks[name].end(rows.get(name))) is not None:
+                walk = self.walks[name]
+                row = rows.get(name)
+                later = row is not None and row.number > walk.number
+                found = await _next_step(reads, walk) if later else walk.end(row)
+                if found is not None:
                     self.breaks[name] = found
+
+
+async def _next_step(reads: LedgerReads, walk: ChainWalk) -> Break | None:
+    """What is wrong with the link behind those that were walked, if anything."""
+    links = await reads.ledger_links(walk.account, after=walk.number, limit=1)
+    known = await reads.ledger_postings(ids=[one.posting for one in links], limit=1)
+    if not (links and known):
+        return Break(account=walk.account, reason=TRUNCATED)
+    return walk.step(links[0], known[0].meta)

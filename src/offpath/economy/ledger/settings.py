@@ -81,6 +81,9 @@ class EconomySettings(Struct, frozen=True, kw_only=True):
     from 1970 in UTC; None: windows are given by hand."""
     reconcile_lag: Seconds = 3_600.0
     """The time after a window's end at which the processor has settled it."""
+    prove_cycle: SomeSeconds | None = None
+    """The time in which workers prove all old postings once more, slice by slice; None: they do
+    not. It needs a signer, as ``checkpoint_verify`` does."""
     contain: tuple[Containable, ...] = ("economy.unexplained",)
     """The findings that have payouts and fees rest; of the others people are told."""
     contain_cooldown: Seconds = 3_600.0

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 
 from offpath.economy.ledger.checkpoint import Verification, verify_last
+from offpath.economy.ledger.rolling_proof import RollingProof
 from offpath.economy.sweeps import standing, telemetry
 from offpath.economy.sweeps.context import Pass, code_of, retryable
+from offpath.economy.sweeps.reproof import lines_of, reproved
 from offpath.economy.sweeps.summaries import Coded, VerifySummary
 from offpath.model.ledger.records import Checkpoint
 
@@ -20,25 +22,33 @@ async def checkpoint_verify(run: Pass) -> VerifySummary:
         anchored = await last_published(run)
         found = await verify_last(run.store, signer, anchored)
         await standing.verified(run, found)
+        again_proved = await reproved(run)
+        if again_proved is not None and not again_proved.holds:
+            await standing.mismatched(run, lines_of(again_proved))
     except Exception as error:  # noqa: BLE001 - told in the summary
         coded = (Coded("checkpoint", code_of(error)),)
         again = retryable(error)
         return VerifySummary(
             skipped=False, retrying=coded if again else (), dead_lettered=() if again else coded
         )
-    if found.checkpoint is None and not found.mismatch:
+    if found.checkpoint is None and not found.mismatch and again_proved is None:
         return VerifySummary()
-    return _told(run, found)
+    return _told(run, found, again_proved)
 
 
-def _told(run: Pass, found: Verification) -> VerifySummary:
+def _told(run: Pass, found: Verification, slice_: RollingProof | None) -> VerifySummary:
     verified = None if found.checkpoint is None else found.checkpoint.id
-    problems = found.lines
-    telemetry.verified(run.metrics, "mismatch" if found.mismatch else "ok")
-    if found.mismatch:
+    problems = (*found.lines, *(() if slice_ is None else lines_of(slice_)))
+    mismatch = found.mismatch or not (slice_ is None or slice_.holds)
+    telemetry.verified(run.metrics, "mismatch" if mismatch else "ok")
+    if mismatch:
         run.tell(logging.ERROR, "worker.checkpoint.mismatch", id=verified, problems=problems)
     return VerifySummary(
-        verified=verified, skipped=False, mismatch=found.mismatch, problems=problems
+        verified=verified,
+        skipped=False,
+        mismatch=mismatch,
+        problems=problems,
+        reproved=None if slice_ is None else f"{slice_.number}/{slice_.of}",
     )
 
 

@@ -157,6 +157,8 @@ class VerifySummary(Struct, frozen=True, kw_only=True):
     mismatch: bool = False
     problems: tuple[str, ...] = ()
     """The breaks, with the account's name where it is one."""
+    reproved: str | None = None
+    """The slice of the old postings that was proved again, as ``5/168`` of the cycle."""
     dead_lettered: tuple[Coded, ...] = ()
     retrying: tuple[Coded, ...] = ()
 
