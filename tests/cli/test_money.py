@@ -483,18 +483,6 @@ def test_the_audit_is_listed_and_what_rests_is_released(money: Money) -> None:
     assert (recent["holds"], recent["postings"], recent["accounts"]) == (True, 1, 1)
 
 
-def test_old_postings_are_proved_again_slice_by_slice(money: Money) -> None:
-    money.submit(TOP_UP)
-    found = money.json("ledger", "prove", "--cycle", "1s", "--every", "1s")
-    assert (found["holds"], found["number"], found["of"]) == (True, 1, 1)
-    told = money.text("ledger", "prove", "--cycle", "7d")
-    assert "of 168, " in told
-    assert "of the cycle that began" in told
-    assert "takes a time as 90s" in money.text("ledger", "prove", "--cycle", "week", code=2)
-    assert "leave --light" in money.text("ledger", "prove", "--cycle", "7d", "--light", code=2)
-    assert "of --cycle" in money.text("ledger", "prove", "--every", "1h", code=2)
-
-
 def test_a_file_of_another_form_is_reconciled(money: Money) -> None:
     money.submit({**TOP_UP, "ref": "ch_1"})
     file = money.folder / "export.csv"

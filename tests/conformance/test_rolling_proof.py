@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.economy.ledger.recent_proof import prove_since
-from offpath.economy.ledger.rolling_proof import RollingProof, Turn, prove_turn, turn_at
+from offpath.economy.ledger.rolling_proof import ProofTurn, RollingProof, prove_turn, turn_at
 from offpath.errors import InvalidArgument
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -31,9 +31,9 @@ async def hand(store: Store, backend: Backend, clock: ManualClock) -> Tamper:
     return tamper(store, backend)
 
 
-def turns(of: int) -> list[Turn]:
+def turns(of: int) -> list[ProofTurn]:
     """All slices of a cycle that began at the ledger's twelfth hour."""
-    return [Turn(number=n, of=of, begun=START + 12 * HOUR) for n in range(1, of + 1)]
+    return [ProofTurn(number=n, of=of, begun=START + 12 * HOUR) for n in range(1, of + 1)]
 
 
 async def cycle(store: Store, of: int) -> list[RollingProof]:
@@ -68,11 +68,11 @@ async def test_a_link_between_two_slices_is_proved_by_the_first(store: Store, ha
 async def test_what_was_posted_since_the_cycle_began_waits_for_the_next(
     store: Store, hand: Tamper
 ) -> None:
-    early = Turn(number=1, of=1, begun=START + 5 * HOUR)
+    early = ProofTurn(number=1, of=1, begun=START + 5 * HOUR)
     proof = (await prove_turn(store, early)).proof
     assert proof is not None
     assert (proof.postings, proof.until) == (5, START + 5 * HOUR)
-    before = await prove_turn(store, Turn(number=1, of=2, begun=START - HOUR))
+    before = await prove_turn(store, ProofTurn(number=1, of=2, begun=START - HOUR))
     assert (before.holds, before.proof) == (True, None)
     assert hand is not None
 

@@ -24,7 +24,7 @@ MOST_SLICES = 1_000_000
 """More are shorter than any run."""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class ProofTurn(Struct, frozen=True, kw_only=True):
     """The slice whose turn it is, of a cycle."""
 
     number: int
@@ -56,7 +56,7 @@ class RollingProof(Struct, frozen=True, kw_only=True):
         return self.proof is None or self.proof.holds
 
 
-def turn_at(now: datetime, cycle: float | timedelta, every: float | timedelta) -> Turn:
+def turn_at(now: datetime, cycle: float | timedelta, every: float | timedelta) -> ProofTurn:
     """The slice of a time, of those that a cycle has when one is proved in each ``every``.
 
     Raises ``InvalidArgument``.
@@ -69,10 +69,10 @@ def turn_at(now: datetime, cycle: float | timedelta, every: float | timedelta) -
     passed, of = checks.aware(now, "now").timestamp(), ceil(long / each)
     cycles = passed // long
     number = min(int((passed - cycles * long) // each) + 1, of)
-    return Turn(number=number, of=of, begun=datetime.fromtimestamp(cycles * long, UTC))
+    return ProofTurn(number=number, of=of, begun=datetime.fromtimestamp(cycles * long, UTC))
 
 
-async def prove_turn(store: LedgerStore, turn: Turn) -> RollingProof:
+async def prove_turn(store: LedgerStore, turn: ProofTurn) -> RollingProof:
     """Prove the slice whose turn it is."""
     async with store.ledger_snapshot() as reads:
         postings = await reads.ledger_postings(after=0, limit=1)

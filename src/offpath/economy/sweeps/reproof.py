@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from offpath.economy.ledger.rolling_proof import RollingProof, Turn, prove_turn, turn_at
+from offpath.economy.ledger.rolling_proof import ProofTurn, RollingProof, prove_turn, turn_at
 from offpath.economy.sweeps.context import Pass
 
 SLICES: Final = 168
@@ -26,7 +26,7 @@ async def reproved(run: Pass) -> RollingProof | None:
     if cycle is None:
         return None
     newest, holder = turn_at(run.now, cycle, cycle / SLICES), run.economy.new_id()
-    mine: list[tuple[Turn, str]] = []
+    mine: list[tuple[ProofTurn, str]] = []
     for number in range(newest.number, max(newest.number - BACK, 0), -1):
         key = f"economy.prove:{newest.begun.timestamp():.0f}:{cycle:g}:{number}"
         if not await run.store.claim(key, holder, ttl=_TAKEN):
