@@ -149,7 +149,7 @@ _COMPUTED: Final = ("unique", "limit", "fair_key", "options")
 
 
 def _options(task: Task[..., Any, Any]) -> Iterator[tuple[str, str]]:
-    """What a job carries from its birth, as source; the rest the service's worker knows."""
+    """The options that a job carries from its birth, as source; its worker knows the rest."""
     plain = task.template
     if plain.queue != "default":
         yield "queue", repr(plain.queue)

@@ -127,7 +127,7 @@ class _Walks:
 
 
 async def _next_step(reads: LedgerReads, walk: ChainWalk) -> Break | None:
-    """What is wrong with the link behind those that were walked, if anything."""
+    """The fault of the link behind those that were walked, if any."""
     links = await reads.ledger_links(walk.account, after=walk.number, limit=1)
     known = await reads.ledger_postings(ids=[one.posting for one in links], limit=1)
     if not (links and known):

@@ -181,7 +181,7 @@ def reconcile(window: Window, pulled: Pulled) -> ReconcileReport:
 
 
 class _Comparison:
-    """What was found so far, of keys that come in order."""
+    """The findings so far, of keys that come in order."""
 
     def __init__(self, most: int) -> None:
         self._most = most

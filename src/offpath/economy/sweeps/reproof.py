@@ -48,7 +48,7 @@ async def reproved(run: Pass) -> RollingProof | None:
 
 
 def lines_of(found: RollingProof) -> tuple[str, ...]:
-    """What a slice found, as a mismatch names it."""
+    """The findings of a slice, as a mismatch names them."""
     if found.proof is None:
         return ()
     return (*(str(one) for one in found.proof.breaks), *found.proof.wrong)
