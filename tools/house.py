@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BLOCK: Final = re.compile(r"^--[ \t]*name:[ \t]*(\S+)", re.MULTILINE)
 _HEADLESS: Final = ("What ", "Whether ", "Who ", "How ", "Those ", "That ")
 _NOT_WHY: Final = re.compile(r"#\s*(--|noqa|type:|fmt:|pragma)")
-_NOT_SQL_WHY: Final = re.compile(r"--\s*(name:|nothing\b|$)")
+_NOT_SQL_WHY: Final = re.compile(r"--\s*(name:|part:|nothing\b|$)")
 _BEHIND: Final = re.compile(r"\S  # (?!noqa|type:|fmt:|pragma)")
 _WORD: Final = re.compile(r"[a-z_]+")
 _LARGE: Final = 480

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from offpath.store.sql import parse
+from offpath.store.sql import parse, parts_of
 from tests.architecture.sources import ROOT
 from tests.architecture.statements import STORE
 
@@ -166,7 +166,9 @@ def _without_inner_brackets(text: str) -> str:
 def catalogue() -> Mapping[str, tuple[str, tuple[Touch, ...]]]:
     """The text of each Postgres statement, and its locks, by name."""
     paths = sorted((STORE / "postgres").glob("*.sql"))
-    found = [one for path in paths for one in parse(path.read_text("utf-8"), origin=path.name)]
+    texts = {path.name: path.read_text("utf-8") for path in paths}
+    parts = parts_of(texts)
+    found = [one for name, text in texts.items() for one in parse(text, origin=name, parts=parts)]
     return {one.name: (one.named, tuple(touches(one.named))) for one in found}
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from offpath.store.sql import parse
+from offpath.store.sql import parse, parts_of
 from tests.architecture.sources import PACKAGE
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ class Block:
 def blocks(database: str) -> dict[str, Block]:
     """The statements of ``database`` by name."""
     found = {}
-    for path in sorted((STORE / database).glob("*.sql")):
-        for each in parse(path.read_text("utf-8"), origin=path.name):
+    paths = sorted((STORE / database).glob("*.sql"))
+    parts = parts_of({path.name: path.read_text("utf-8") for path in paths})
+    for path in paths:
+        for each in parse(path.read_text("utf-8"), origin=path.name, parts=parts):
             found[each.name] = Block(
                 each.name,
                 path.stem,

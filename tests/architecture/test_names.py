@@ -35,6 +35,7 @@ ONE_DATABASE = {
 
 LIFE = {
     "log": "each database says for itself how far the log is settled",
+    "parts": "text that statements of several files share",
     "presence": "each database sees deaths in its own way",
     "schema": "each database is migrated in its own way",
 }

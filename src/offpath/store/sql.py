@@ -10,11 +10,21 @@ Parameters are written ``:name`` whatever the driver and are rendered for each o
 is loaded. Values are always bound. The single substitution is the schema: the word ``offpath``
 (``offpath.job``) becomes another, validated identifier. Comments are dropped from what is sent.
 
+Text that several statements have in common is a part, a block of its own that they name. It is put
+in when the file is loaded, so what is sent is the same as if it had been written out::
+
+    -- part: open_lanes
+    -- The lanes that may be leased from.
+    lanes as materialized (…)
+
+    -- name: ready_by_age
+    with /* part: open_lanes */ select …
+
 A block that consists of the comment ``-- nothing`` is a statement that its database does not need,
 as a lock where there is one writer: it is not sent.
 
-A name that does not exist, a duplicate, and a parameter that is missing or superfluous are
-errors, so a statement and its caller cannot drift apart unnoticed.
+A name that does not exist, a duplicate, a part that nobody uses, and a parameter that is missing or
+superfluous are errors, so a statement and its caller cannot drift apart unnoticed.
 """
 
 from __future__ import annotations
@@ -33,7 +43,8 @@ DEFAULT_SCHEMA: Final = "offpath"
 Row = Sequence[Any]
 """One row of an answer; values are text, numbers and None, so every driver returns the same."""
 
-_BLOCK = re.compile(r"^--[ \t]*name:[ \t]*(?P<name>\S*)[ \t]*$", re.MULTILINE)
+_BLOCK = re.compile(r"^--[ \t]*(?P<kind>name|part):[ \t]*(?P<name>\S*)[ \t]*$", re.MULTILINE)
+_USE = re.compile(r"/\* part: (?P<part>\S+) \*/")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _SCHEMA_WORD = re.compile(r"\boffpath\b")
@@ -144,30 +155,80 @@ def catalogue(package: str, *, schema: str = DEFAULT_SCHEMA) -> Catalogue:
     Raises ``InvalidArgument`` for a schema name that is not a plain identifier, and ``ValueError``
     for a file that is not made of well-formed blocks.
     """
+    texts = {
+        source.name: source.read_text("utf-8")
+        for source in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name)
+        if source.name.endswith(".sql")
+    }
+    parts = parts_of(texts)
     found: dict[str, Statement] = {}
-    for source in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name):
-        if source.name.endswith(".sql"):
-            for statement in parse(source.read_text("utf-8"), schema=schema, origin=source.name):
-                if statement.name in found:
-                    raise ValueError(
-                        f"{source.name}: a second statement is named {statement.name!r}"
-                    )
-                found[statement.name] = statement
+    for name, text in texts.items():
+        for statement in parse(text, schema=schema, origin=name, parts=parts):
+            if statement.name in found:
+                raise ValueError(f"{name}: a second statement is named {statement.name!r}")
+            found[statement.name] = statement
     return Catalogue(package, found)
 
 
-def parse(text: str, *, schema: str = DEFAULT_SCHEMA, origin: str = "sql") -> list[Statement]:
-    """The statements in ``text``; ``origin`` names it in errors."""
-    text = in_schema(text, schema)
+def parts_of(texts: Mapping[str, str]) -> dict[str, str]:
+    """The parts in the files of one package, by their names.
+
+    Raises ``ValueError`` for two of one name, and for one that no statement uses.
+    """
+    parts: dict[str, str] = {}
+    for origin, text in texts.items():
+        for kind, name, block in _blocks(text, origin):
+            if kind == "part" and (name in parts or not _NAME.fullmatch(name)):
+                raise ValueError(f"{origin}: {name!r} is taken, or cannot be a part's name")
+            if kind == "part":
+                parts[name] = block.strip()
+    used = {use["part"] for text in texts.values() for use in _USE.finditer(text)}
+    if unused := parts.keys() - used:
+        raise ValueError(f"no statement uses the parts {sorted(unused)}: remove them")
+    return parts
+
+
+def parse(
+    text: str,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+    origin: str = "sql",
+    parts: Mapping[str, str] | None = None,
+) -> list[Statement]:
+    """The statements in ``text``; ``origin`` names it in errors.
+
+    ``parts`` are those of its package; without them its own.
+    """
+    known = parts_of({origin: text}) if parts is None else parts
+    return [
+        _statement(name, in_schema(_whole(block, known, origin), schema), origin)
+        for kind, name, block in _blocks(text, origin)
+        if kind == "name"
+    ]
+
+
+def _blocks(text: str, origin: str) -> list[tuple[str, str, str]]:
+    """The kind, name and text of each block."""
     heads = list(_BLOCK.finditer(text))
     preamble = text[: heads[0].start()] if heads else text
     if _sql_of(preamble):
         raise ValueError(f"{origin}: a statement stands before the first '-- name:' line")
     ends = [head.start() for head in heads[1:]] + [len(text)]
     return [
-        _statement(head["name"], text[head.end() : end], origin)
+        (head["kind"], head["name"], text[head.end() : end])
         for head, end in zip(heads, ends, strict=True)
     ]
+
+
+def _whole(block: str, parts: Mapping[str, str], origin: str) -> str:
+    """A block with the parts that it names put in."""
+
+    def part(use: re.Match[str]) -> str:
+        if use["part"] not in parts:
+            raise ValueError(f"{origin}: there is no part named {use['part']!r}")
+        return _whole(parts[use["part"]], parts, origin)
+
+    return _USE.sub(part, block)
 
 
 @lru_cache(maxsize=256)

@@ -1,3 +1,39 @@
+-- part: job_filter
+-- What a page of jobs may be asked for. Whatever is not asked for is null.
+(:states::text[] is null or l.state = any (:states::text[]))
+and (:tasks::text[] is null or l.task = any (:tasks::text[]))
+and (:queues::text[] is null or l.queue = any (:queues::text[]))
+and (:reasons::text[] is null or l.reason = any (:reasons::text[]))
+and (:tags::text is null or l.tags @> :tags::text::jsonb)
+and (:parent::text is null or l.parent = :parent::text)
+and (:enqueued_after::text is null or l.enqueued_at >= :enqueued_after::text::timestamptz)
+and (:enqueued_before::text is null or l.enqueued_at < :enqueued_before::text::timestamptz)
+and (:finished_after::text is null or l.finished_at >= :finished_after::text::timestamptz)
+and (:finished_before::text is null or l.finished_at < :finished_before::text::timestamptz)
+and (:redrives_below::bigint is null or l.redrives < :redrives_below::bigint)
+and (
+    :error_types::text[] is null
+    or (
+        select f.type from offpath.failure f
+        where f.job = l.id
+        order by f.delivery desc
+        limit 1
+    ) = any (:error_types::text[])
+)
+and (
+    :text::text is null
+    or (:arguments::int = 1 and strpos(l.input, :text::text) > 0)
+    or strpos(
+        (
+            select f.message from offpath.failure f
+            where f.job = l.id
+            order by f.delivery desc
+            limit 1
+        ),
+        :text::text
+    ) > 0
+)
+
 -- name: browse_newest
 -- Ids of jobs that match among the next rows, newest first.
 --
@@ -17,39 +53,7 @@ from (
     limit :most::int
 ) as l
 where
-    (:states::text[] is null or l.state = any (:states::text[]))
-    and (:tasks::text[] is null or l.task = any (:tasks::text[]))
-    and (:queues::text[] is null or l.queue = any (:queues::text[]))
-    and (:reasons::text[] is null or l.reason = any (:reasons::text[]))
-    and (:tags::text is null or l.tags @> :tags::text::jsonb)
-    and (:parent::text is null or l.parent = :parent::text)
-    and (:enqueued_after::text is null or l.enqueued_at >= :enqueued_after::text::timestamptz)
-    and (:enqueued_before::text is null or l.enqueued_at < :enqueued_before::text::timestamptz)
-    and (:finished_after::text is null or l.finished_at >= :finished_after::text::timestamptz)
-    and (:finished_before::text is null or l.finished_at < :finished_before::text::timestamptz)
-    and (:redrives_below::bigint is null or l.redrives < :redrives_below::bigint)
-    and (
-        :error_types::text[] is null
-        or (
-            select f.type from offpath.failure f
-            where f.job = l.id
-            order by f.delivery desc
-            limit 1
-        ) = any (:error_types::text[])
-    )
-    and (
-        :text::text is null
-        or (:arguments::int = 1 and strpos(l.input, :text::text) > 0)
-        or strpos(
-            (
-                select f.message from offpath.failure f
-                where f.job = l.id
-                order by f.delivery desc
-                limit 1
-            ),
-            :text::text
-        ) > 0
-    )
+    /* part: job_filter */
 order by l.id desc
 limit :limit::int
 
@@ -86,39 +90,7 @@ from (
     limit :most::int
 ) as l
 where
-    (:states::text[] is null or l.state = any (:states::text[]))
-    and (:tasks::text[] is null or l.task = any (:tasks::text[]))
-    and (:queues::text[] is null or l.queue = any (:queues::text[]))
-    and (:reasons::text[] is null or l.reason = any (:reasons::text[]))
-    and (:tags::text is null or l.tags @> :tags::text::jsonb)
-    and (:parent::text is null or l.parent = :parent::text)
-    and (:enqueued_after::text is null or l.enqueued_at >= :enqueued_after::text::timestamptz)
-    and (:enqueued_before::text is null or l.enqueued_at < :enqueued_before::text::timestamptz)
-    and (:finished_after::text is null or l.finished_at >= :finished_after::text::timestamptz)
-    and (:finished_before::text is null or l.finished_at < :finished_before::text::timestamptz)
-    and (:redrives_below::bigint is null or l.redrives < :redrives_below::bigint)
-    and (
-        :error_types::text[] is null
-        or (
-            select f.type from offpath.failure f
-            where f.job = l.id
-            order by f.delivery desc
-            limit 1
-        ) = any (:error_types::text[])
-    )
-    and (
-        :text::text is null
-        or (:arguments::int = 1 and strpos(l.input, :text::text) > 0)
-        or strpos(
-            (
-                select f.message from offpath.failure f
-                where f.job = l.id
-                order by f.delivery desc
-                limit 1
-            ),
-            :text::text
-        ) > 0
-    )
+    /* part: job_filter */
 order by l.id
 limit :limit::int
 

@@ -1,3 +1,44 @@
+-- part: counted_ends
+-- The ends are noted at the watches and summed up in their gates, which are held.
+counted as (
+    update offpath.gate_watch w
+    set outcome = case
+            when w.job in (select jsonb_array_elements_text(:failed::text::jsonb)::uuid)
+                then 'failed'
+            else 'succeeded'
+        end
+    where w.ctid = any (array(select o.place from open_watches o))
+        and (w.gate in (select h.id from held h)) is true
+        and w.outcome is null
+    returning w.gate, w.outcome
+),
+sums as materialized (
+    select
+        c.gate,
+        count(*) filter (where c.outcome = 'succeeded') as succeeded,
+        count(*) filter (where c.outcome = 'failed') as failed
+    from counted c
+    group by c.gate
+)
+update offpath.job_gate g
+set succeeded = g.succeeded + s.succeeded, failed = g.failed + s.failed
+from sums s
+where g.id = s.gate and g.id = any (array(select s.gate from sums s))
+returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
+
+-- part: open_watches
+-- The watches of ended jobs that have not counted them yet.
+with open_watches as materialized (
+    select w.ctid as place, w.gate
+    from offpath.gate_watch w
+    where w.job = any (array(
+            select jsonb_array_elements_text(:succeeded::text::jsonb)::uuid
+            union all
+            select jsonb_array_elements_text(:failed::text::jsonb)::uuid
+        ))
+        and w.outcome is null
+),
+
 -- name: add_gates
 -- New gates, with what of the watched jobs has ended already. One that is there stays as it is.
 insert into offpath.job_gate (id, deadline, need, total, succeeded, failed, counting)
@@ -64,16 +105,7 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
 --
 -- What is read here of other tables cannot have changed while it waited: a watch is only written by
 -- who holds the row of its job.
-with open_watches as materialized (
-    select w.ctid as place, w.gate
-    from offpath.gate_watch w
-    where w.job = any (array(
-            select jsonb_array_elements_text(:succeeded::text::jsonb)::uuid
-            union all
-            select jsonb_array_elements_text(:failed::text::jsonb)::uuid
-        ))
-        and w.outcome is null
-),
+/* part: open_watches */
 held as materialized (
     select g.id
     from offpath.job_gate g
@@ -81,44 +113,11 @@ held as materialized (
     order by g.id
     for update
 ),
-counted as (
-    update offpath.gate_watch w
-    set outcome = case
-            when w.job in (select jsonb_array_elements_text(:failed::text::jsonb)::uuid)
-                then 'failed'
-            else 'succeeded'
-        end
-    where w.ctid = any (array(select o.place from open_watches o))
-        and (w.gate in (select h.id from held h)) is true
-        and w.outcome is null
-    returning w.gate, w.outcome
-),
-sums as materialized (
-    select
-        c.gate,
-        count(*) filter (where c.outcome = 'succeeded') as succeeded,
-        count(*) filter (where c.outcome = 'failed') as failed
-    from counted c
-    group by c.gate
-)
-update offpath.job_gate g
-set succeeded = g.succeeded + s.succeeded, failed = g.failed + s.failed
-from sums s
-where g.id = s.gate and g.id = any (array(select s.gate from sums s))
-returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
+/* part: counted_ends */
 
 -- name: count_gates_now
 -- As count_gates, without waiting for a gate that somebody else holds.
-with open_watches as materialized (
-    select w.ctid as place, w.gate
-    from offpath.gate_watch w
-    where w.job = any (array(
-            select jsonb_array_elements_text(:succeeded::text::jsonb)::uuid
-            union all
-            select jsonb_array_elements_text(:failed::text::jsonb)::uuid
-        ))
-        and w.outcome is null
-),
+/* part: open_watches */
 held as materialized (
     select g.id
     from offpath.job_gate g
@@ -126,31 +125,7 @@ held as materialized (
     order by g.id
     for update skip locked
 ),
-counted as (
-    update offpath.gate_watch w
-    set outcome = case
-            when w.job in (select jsonb_array_elements_text(:failed::text::jsonb)::uuid)
-                then 'failed'
-            else 'succeeded'
-        end
-    where w.ctid = any (array(select o.place from open_watches o))
-        and (w.gate in (select h.id from held h)) is true
-        and w.outcome is null
-    returning w.gate, w.outcome
-),
-sums as materialized (
-    select
-        c.gate,
-        count(*) filter (where c.outcome = 'succeeded') as succeeded,
-        count(*) filter (where c.outcome = 'failed') as failed
-    from counted c
-    group by c.gate
-)
-update offpath.job_gate g
-set succeeded = g.succeeded + s.succeeded, failed = g.failed + s.failed
-from sums s
-where g.id = s.gate and g.id = any (array(select s.gate from sums s))
-returning g.id::text, g.need, g.counting, g.total, g.succeeded, g.failed
+/* part: counted_ends */
 
 -- name: note_counted
 -- These ended jobs are counted wherever they are watched, unless a gate was skipped.

@@ -208,23 +208,7 @@ with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 holders (worker) as (
-    (
-        select j.worker
-        from offpath.job j
-        where j.state = 'running'
-        order by j.worker
-        limit 1
-    )
-    union all
-    select next.worker
-    from holders h
-    cross join lateral (
-        select j.worker
-        from offpath.job j
-        where j.state = 'running' and j.worker > h.worker
-        order by j.worker
-        limit 1
-    ) as next
+    /* part: job_holders */
 ),
 gone as materialized (
     select h.worker, w.gone_at is not null as ended,

@@ -53,18 +53,7 @@ with recursive clock as materialized (
         -- a lease that is lost in a crash only makes its jobs ready again: do not wait for the disk
         set_config('synchronous_commit', 'off', true)
 ),
-request as materialized (
-    select
-        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
-        :queues::text = '[]' as everywhere,
-        (
-            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
-        ) as first_task,
-        (
-            select max(q.queue collate "C")
-            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
-        ) as last_queue
-),
+/* part: lease_request */
 lanes (task, queue) as (
     (
         select j.task, j.queue
@@ -84,41 +73,7 @@ lanes (task, queue) as (
         limit 1
     )
     union all
-    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
-    -- next can be. Between a text and itself with chr(1) there is no text.
-    select next.task, next.queue
-    from lanes l
-    cross join request r
-    cross join lateral (
-        select
-            not r.tasks ? l.task
-            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
-    ) as here
-    cross join lateral (
-        select j.task, j.queue
-        from offpath.job j
-        where j.state = 'ready' and (j.task, j.queue) >= (
-            case
-                when here.task_over then (
-                    select min(t.task collate "C")
-                    from jsonb_object_keys(r.tasks) as t (task)
-                    where t.task collate "C" > l.task
-                )
-                else l.task
-            end,
-            case
-                when here.task_over then ''
-                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
-                else (
-                    select min(q.queue collate "C")
-                    from jsonb_array_elements_text(r.queues) as q (queue)
-                    where q.queue collate "C" > l.queue
-                )
-            end
-        )
-        order by j.task, j.queue
-        limit 1
-    ) as next
+    /* part: next_lane */
 ),
 walked as materialized (
     select l.task, l.queue from lanes l limit :lanes::int
@@ -187,11 +142,7 @@ candidates as materialized (
                     and j.priority = l.priority and (j.run_at, j.id) > (l.run_at, l.id)
                     and j.suspected is null
                     and (
-                        j.unique_key is null
-                        or offpath.run_key(
-                            j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                            (select clock.now from clock)
-                        ) is not null
+                        /* part: may_have_key */
                     )
                 order by j.run_at, j.id
                 limit l.depth
@@ -204,11 +155,7 @@ candidates as materialized (
                     and j.priority <= l.below
                     and j.suspected is null
                     and (
-                        j.unique_key is null
-                        or offpath.run_key(
-                            j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                            (select clock.now from clock)
-                        ) is not null
+                        /* part: may_have_key */
                     )
                 order by j.priority desc, j.run_at, j.id
                 limit l.depth
@@ -262,21 +209,7 @@ alone as materialized (
 ),
 leased as (
     update offpath.job j
-    set state = 'running',
-        worker = :worker::text,
-        deliveries = least(j.deliveries, 4611686018427387903) + 1,
-        started_at = (select clock.now from clock),
-        reason = null,
-        unique_held = case
-            when j.unique_key is null then false
-            else coalesce(
-                offpath.run_key(
-                    j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                    (select clock.now from clock)
-                ),
-                false
-            )
-        end
+    /* part: handed_out */
     where j.ctid = any (array(select a.spot from alone a))
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,

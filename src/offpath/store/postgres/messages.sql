@@ -1,6 +1,5 @@
--- name: messages_newest
--- Messages that match, newest first.
-select
+-- part: message_columns
+-- The columns of a message as it is looked at.
     m.id, m.box, m.stream, m.topic, m.payload, m.state, m.attempt, m.deliveries, m.position,
     offpath.micros(m.created_at), offpath.micros(m.due_at),
     (
@@ -24,6 +23,11 @@ where (:box::text is null or m.box = :box::text)
     )
     and (:created_after::text is null or m.created_at >= :created_after::text::timestamptz)
     and (:created_before::text is null or m.created_at < :created_before::text::timestamptz)
+
+-- name: messages_newest
+-- Messages that match, newest first.
+select
+/* part: message_columns */
     and (:after::bigint is null or m.position < :after::bigint)
 order by m.position desc
 limit :limit::int
@@ -31,29 +35,7 @@ limit :limit::int
 -- name: messages_oldest
 -- Messages that match, oldest first.
 select
-    m.id, m.box, m.stream, m.topic, m.payload, m.state, m.attempt, m.deliveries, m.position,
-    offpath.micros(m.created_at), offpath.micros(m.due_at),
-    (
-        m.holder is not null
-        and m.due_at > coalesce(:now::text::timestamptz, clock_timestamp())
-    )::int,
-    m.key, m.headers, offpath.micros(m.finished_at), offpath.micros(m.expires_at), m.reason,
-    m.failure::text
-from offpath.message m
-where (:box::text is null or m.box = :box::text)
-    and (:ids::text is null or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb))))
-    and (:streams::text is null or m.stream = any (array(select jsonb_array_elements_text(:streams::text::jsonb))))
-    and (:topics::text is null or m.topic = any (array(select jsonb_array_elements_text(:topics::text::jsonb))))
-    and (:states::text is null or m.state = any (array(select jsonb_array_elements_text(:states::text::jsonb))))
-    and (:keys::text is null or m.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb))))
-    and (:reasons::text is null or m.reason = any (array(select jsonb_array_elements_text(:reasons::text::jsonb))))
-    and (
-        :not_reasons::text is null
-        or m.reason is null
-        or m.reason <> all (array(select jsonb_array_elements_text(:not_reasons::text::jsonb)))
-    )
-    and (:created_after::text is null or m.created_at >= :created_after::text::timestamptz)
-    and (:created_before::text is null or m.created_at < :created_before::text::timestamptz)
+/* part: message_columns */
     and (:after::bigint is null or m.position > :after::bigint)
 order by m.position
 limit :limit::int

@@ -1,65 +1,5 @@
--- name: ready_by_priority
--- The best ready jobs of each lane that may be leased from, by priority and run time, without locks.
-with recursive clock as materialized (
-    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
-),
-request as materialized (
-    select
-        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
-        :queues::text = '[]' as everywhere,
-        (
-            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
-        ) as first_task,
-        (
-            select max(q.queue collate "C")
-            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
-        ) as last_queue
-),
-lanes (task, queue) as (
-    (
-        select j.task, j.queue
-        from offpath.job j
-        where j.state = 'ready' and j.task >= (select r.first_task from request r)
-        order by j.task, j.queue
-        limit 1
-    )
-    union all
-    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
-    -- next can be. Between a text and itself with chr(1) there is no text.
-    select next.task, next.queue
-    from lanes l
-    cross join request r
-    cross join lateral (
-        select
-            not r.tasks ? l.task
-            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
-    ) as here
-    cross join lateral (
-        select j.task, j.queue
-        from offpath.job j
-        where j.state = 'ready' and (j.task, j.queue) >= (
-            case
-                when here.task_over then (
-                    select min(t.task collate "C")
-                    from jsonb_object_keys(r.tasks) as t (task)
-                    where t.task collate "C" > l.task
-                )
-                else l.task
-            end,
-            case
-                when here.task_over then ''
-                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
-                else (
-                    select min(q.queue collate "C")
-                    from jsonb_array_elements_text(r.queues) as q (queue)
-                    where q.queue collate "C" > l.queue
-                )
-            end
-        )
-        order by j.task, j.queue
-        limit 1
-    ) as next
-),
+-- part: open_lanes
+-- The lanes that were asked for, with room and without a pause; none for a worker that is gone.
 open_lanes as materialized (
     select l.queue, l.task
     from lanes l
@@ -75,6 +15,25 @@ open_lanes as materialized (
             select from offpath.queue_pause p
             where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
         )
+
+-- name: ready_by_priority
+-- The best ready jobs of each lane that may be leased from, by priority and run time, without locks.
+with recursive clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+/* part: lease_request */
+lanes (task, queue) as (
+    (
+        select j.task, j.queue
+        from offpath.job j
+        where j.state = 'ready' and j.task >= (select r.first_task from request r)
+        order by j.task, j.queue
+        limit 1
+    )
+    union all
+    /* part: next_lane */
+),
+/* part: open_lanes */
 )
 select
     c.id::text, c.queue, c.task, c.fair, c.priority,
@@ -88,11 +47,7 @@ cross join lateral (
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
-            j.unique_key is null
-            or offpath.run_key(
-                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                (select clock.now from clock)
-            ) is not null
+            /* part: may_have_key */
         )
     order by j.priority desc, j.run_at, j.id
     limit :reach::int
@@ -108,18 +63,7 @@ cross join lateral (
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
-request as materialized (
-    select
-        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
-        :queues::text = '[]' as everywhere,
-        (
-            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
-        ) as first_task,
-        (
-            select max(q.queue collate "C")
-            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
-        ) as last_queue
-),
+/* part: lease_request */
 lanes (task, queue) as (
     (
         select j.task, j.queue
@@ -129,57 +73,9 @@ lanes (task, queue) as (
         limit 1
     )
     union all
-    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
-    -- next can be. Between a text and itself with chr(1) there is no text.
-    select next.task, next.queue
-    from lanes l
-    cross join request r
-    cross join lateral (
-        select
-            not r.tasks ? l.task
-            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
-    ) as here
-    cross join lateral (
-        select j.task, j.queue
-        from offpath.job j
-        where j.state = 'ready' and (j.task, j.queue) >= (
-            case
-                when here.task_over then (
-                    select min(t.task collate "C")
-                    from jsonb_object_keys(r.tasks) as t (task)
-                    where t.task collate "C" > l.task
-                )
-                else l.task
-            end,
-            case
-                when here.task_over then ''
-                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
-                else (
-                    select min(q.queue collate "C")
-                    from jsonb_array_elements_text(r.queues) as q (queue)
-                    where q.queue collate "C" > l.queue
-                )
-            end
-        )
-        order by j.task, j.queue
-        limit 1
-    ) as next
+    /* part: next_lane */
 ),
-open_lanes as materialized (
-    select l.queue, l.task
-    from lanes l
-    cross join request r
-    where (r.tasks ->> l.task)::int > 0
-        and (r.everywhere or r.queues ? l.queue)
-        and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
-        and exists (
-            select from offpath.worker w
-            where w.id = :worker::text and w.expires_at > (select clock.now from clock)
-        )
-        and not exists (
-            select from offpath.queue_pause p
-            where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
-        )
+/* part: open_lanes */
 ),
 keys (queue, task, fair, wrapped, nth, most) as (
     select l.queue, l.task, first.fair, first.wrapped, 1, greatest(:keys::int / of.lanes, 8)
@@ -247,11 +143,7 @@ cross join lateral (
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
-            j.unique_key is null
-            or offpath.run_key(
-                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                (select clock.now from clock)
-            ) is not null
+            /* part: may_have_key */
         )
     order by j.priority desc, j.enqueued_at, j.id
     limit :reach::int
@@ -271,11 +163,7 @@ cross join lateral (
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
-            j.unique_key is null
-            or offpath.run_key(
-                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                (select clock.now from clock)
-            ) is not null
+            /* part: may_have_key */
         )
     order by j.priority desc, j.run_at, j.id
     limit :best::int
@@ -289,18 +177,7 @@ where k.nth = k.most
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
-request as materialized (
-    select
-        :tasks::text::jsonb as tasks, :queues::text::jsonb as queues,
-        :queues::text = '[]' as everywhere,
-        (
-            select min(t.task collate "C") from jsonb_object_keys(:tasks::text::jsonb) as t (task)
-        ) as first_task,
-        (
-            select max(q.queue collate "C")
-            from jsonb_array_elements_text(:queues::text::jsonb) as q (queue)
-        ) as last_queue
-),
+/* part: lease_request */
 lanes (task, queue) as (
     (
         select j.task, j.queue
@@ -310,57 +187,9 @@ lanes (task, queue) as (
         limit 1
     )
     union all
-    -- Behind a lane that was asked for comes the next one; from another one a jump leads to where the
-    -- next can be. Between a text and itself with chr(1) there is no text.
-    select next.task, next.queue
-    from lanes l
-    cross join request r
-    cross join lateral (
-        select
-            not r.tasks ? l.task
-            or (not r.everywhere and l.queue collate "C" >= r.last_queue) as task_over
-    ) as here
-    cross join lateral (
-        select j.task, j.queue
-        from offpath.job j
-        where j.state = 'ready' and (j.task, j.queue) >= (
-            case
-                when here.task_over then (
-                    select min(t.task collate "C")
-                    from jsonb_object_keys(r.tasks) as t (task)
-                    where t.task collate "C" > l.task
-                )
-                else l.task
-            end,
-            case
-                when here.task_over then ''
-                when r.everywhere or r.queues ? l.queue then l.queue || chr(1)
-                else (
-                    select min(q.queue collate "C")
-                    from jsonb_array_elements_text(r.queues) as q (queue)
-                    where q.queue collate "C" > l.queue
-                )
-            end
-        )
-        order by j.task, j.queue
-        limit 1
-    ) as next
+    /* part: next_lane */
 ),
-open_lanes as materialized (
-    select l.queue, l.task
-    from lanes l
-    cross join request r
-    where (r.tasks ->> l.task)::int > 0
-        and (r.everywhere or r.queues ? l.queue)
-        and coalesce((:rooms::text::jsonb ->> l.queue)::int, 1) > 0
-        and exists (
-            select from offpath.worker w
-            where w.id = :worker::text and w.expires_at > (select clock.now from clock)
-        )
-        and not exists (
-            select from offpath.queue_pause p
-            where p.queue = l.queue and (p.until is null or p.until > (select clock.now from clock))
-        )
+/* part: open_lanes */
 ),
 steps (queue, task, priority) as (
     select l.queue, l.task, first.priority
@@ -398,11 +227,7 @@ cross join lateral (
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
-            j.unique_key is null
-            or offpath.run_key(
-                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                (select clock.now from clock)
-            ) is not null
+            /* part: may_have_key */
         )
     order by j.enqueued_at, j.id
     limit :reach::int
@@ -421,11 +246,7 @@ cross join lateral (
         and j.suspected is null
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
-            j.unique_key is null
-            or offpath.run_key(
-                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                (select clock.now from clock)
-            ) is not null
+            /* part: may_have_key */
         )
     order by j.enqueued_at, j.id
     limit :reach::int
@@ -481,21 +302,7 @@ alone as materialized (
 ),
 leased as (
     update offpath.job j
-    set state = 'running',
-        worker = :worker::text,
-        deliveries = least(j.deliveries, 4611686018427387903) + 1,
-        started_at = (select clock.now from clock),
-        reason = null,
-        unique_held = case
-            when j.unique_key is null then false
-            else coalesce(
-                offpath.run_key(
-                    j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                    (select clock.now from clock)
-                ),
-                false
-            )
-        end
+    /* part: handed_out */
     where j.id = any (array(select a.id from alone a))
     returning
         j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,

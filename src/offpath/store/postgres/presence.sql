@@ -5,14 +5,7 @@
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
-locks as materialized (
-    select (l.classid::bigint << 32) | l.objid::bigint as key
-    from pg_locks l
-    where l.locktype = 'advisory'
-        and l.objsubid = 1
-        and l.granted
-        and l.database = (select d.oid from pg_database d where d.datname = current_database())
-),
+/* part: presence_locks */
 seen as materialized (
     select w.id, exists (select from locks l where l.key = w.presence) as there
     from offpath.worker w

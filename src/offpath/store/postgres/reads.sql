@@ -1,21 +1,29 @@
+-- part: failure_documents
+-- The failures of a job, as a list of documents.
+select json_agg(
+    json_build_object(
+        'kind', f.kind, 'type', f.type, 'message', f.message,
+        'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
+        'module', f.module, 'started_at', f.started_at, 'worker', f.worker
+    )
+    order by f.delivery
+)::text
+
+-- part: job_columns
+-- The columns of a job as it is looked at, up to its failures.
+j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
+offpath.micros(j.enqueued_at), j.attempt, j.deliveries, j.losses, j.redrives,
+coalesce(j.group_id, j.id::text), j.input, j.options, j.fingerprint, j.parent,
+j.dependents::text, offpath.micros(j.deadline), j.unique_key, j.tags::text, j.worker,
+j.cancel_requested::int, offpath.micros(j.started_at), offpath.micros(j.finished_at),
+offpath.micros(j.expires_at), j.result, j.reason, j.progress,
+
 -- name: get
 -- Jobs by id with all their failures.
 select
-    j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
-    offpath.micros(j.enqueued_at), j.attempt, j.deliveries, j.losses, j.redrives,
-    coalesce(j.group_id, j.id::text), j.input, j.options, j.fingerprint, j.parent,
-    j.dependents::text, offpath.micros(j.deadline), j.unique_key, j.tags::text, j.worker,
-    j.cancel_requested::int, offpath.micros(j.started_at), offpath.micros(j.finished_at),
-    offpath.micros(j.expires_at), j.result, j.reason, j.progress,
+    /* part: job_columns */
     (
-        select json_agg(
-            json_build_object(
-                'kind', f.kind, 'type', f.type, 'message', f.message,
-                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
-                'module', f.module, 'started_at', f.started_at, 'worker', f.worker
-            )
-            order by f.delivery
-        )::text
+        /* part: failure_documents */
         from (
             select o.*
             from offpath.failure o
@@ -40,21 +48,9 @@ where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uui
 -- name: find_newest
 -- Jobs that match, with their last failure. Newest first.
 select
-    j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
-    offpath.micros(j.enqueued_at), j.attempt, j.deliveries, j.losses, j.redrives,
-    coalesce(j.group_id, j.id::text), j.input, j.options, j.fingerprint, j.parent,
-    j.dependents::text, offpath.micros(j.deadline), j.unique_key, j.tags::text, j.worker,
-    j.cancel_requested::int, offpath.micros(j.started_at), offpath.micros(j.finished_at),
-    offpath.micros(j.expires_at), j.result, j.reason, j.progress,
+    /* part: job_columns */
     (
-        select json_agg(
-            json_build_object(
-                'kind', f.kind, 'type', f.type, 'message', f.message,
-                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
-                'module', f.module, 'started_at', f.started_at, 'worker', f.worker
-            )
-            order by f.delivery
-        )::text
+        /* part: failure_documents */
         from (
             select o.*
             from offpath.failure o
@@ -104,21 +100,9 @@ limit :limit::int
 -- name: find_oldest
 -- Jobs that match, with their last failure. Oldest first.
 select
-    j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
-    offpath.micros(j.enqueued_at), j.attempt, j.deliveries, j.losses, j.redrives,
-    coalesce(j.group_id, j.id::text), j.input, j.options, j.fingerprint, j.parent,
-    j.dependents::text, offpath.micros(j.deadline), j.unique_key, j.tags::text, j.worker,
-    j.cancel_requested::int, offpath.micros(j.started_at), offpath.micros(j.finished_at),
-    offpath.micros(j.expires_at), j.result, j.reason, j.progress,
+    /* part: job_columns */
     (
-        select json_agg(
-            json_build_object(
-                'kind', f.kind, 'type', f.type, 'message', f.message,
-                'traceback', f.traceback, 'attempt', f.attempt, 'at', f.at,
-                'module', f.module, 'started_at', f.started_at, 'worker', f.worker
-            )
-            order by f.delivery
-        )::text
+        /* part: failure_documents */
         from (
             select o.*
             from offpath.failure o

@@ -16,11 +16,7 @@ ready as materialized (
         and j.queue <> all (array(select jsonb_array_elements_text(:full::text::jsonb)))
         and j.id not in (select jsonb_array_elements_text(:declined::text::jsonb)::uuid)
         and (
-            j.unique_key is null
-            or offpath.run_key(
-                j.unique_key, j.unique_held, j.unique_states, j.unique_until,
-                (select clock.now from clock)
-            ) is not null
+            /* part: may_have_key */
         )
         and not exists (
             select from offpath.queue_pause p

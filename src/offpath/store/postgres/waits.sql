@@ -1,3 +1,21 @@
+-- part: waits_over
+-- True if there is something to give up, to repair or to remove.
+exists (select from offpath.signal s where s.missed and s.expires_at > clock.now)
+or exists (
+    select from offpath.job j where j.state = 'blocked' and j.blocked_until <= clock.now
+)
+or exists (
+    select from offpath.job j
+    where j.state in ('scheduled', 'ready') and j.deadline <= clock.now
+)
+or exists (select from offpath.job j where j.watched = 1 and j.finished_at is not null)
+or exists (select from offpath.signal s where s.expires_at <= clock.now)
+or exists (
+    select from offpath.job_gate g
+    where g.behind and g.state in ('fired', 'unsatisfiable', 'timed_out')
+)
+or exists (select from offpath.unseen)
+
 -- name: found_sleeper
 -- This signal has woken somebody.
 update offpath.signal s set missed = false where s.id = :id::text::uuid
@@ -14,21 +32,7 @@ limit :limit::int
 -- A row if there is something to give up, to repair or to remove: one look into each small index.
 select 1
 from (select coalesce(:now::text::timestamptz, clock_timestamp()) as now offset 0) as clock
-where exists (select from offpath.signal s where s.missed and s.expires_at > clock.now)
-    or exists (
-        select from offpath.job j where j.state = 'blocked' and j.blocked_until <= clock.now
-    )
-    or exists (
-        select from offpath.job j
-        where j.state in ('scheduled', 'ready') and j.deadline <= clock.now
-    )
-    or exists (select from offpath.job j where j.watched = 1 and j.finished_at is not null)
-    or exists (select from offpath.signal s where s.expires_at <= clock.now)
-    or exists (
-        select from offpath.job_gate g
-        where g.behind and g.state in ('fired', 'unsatisfiable', 'timed_out')
-    )
-    or exists (select from offpath.unseen)
+where /* part: waits_over */
 
 -- name: glance
 -- Which passes may find something: over workers, over waits, over limits. Each is one look into what is
@@ -36,32 +40,9 @@ where exists (select from offpath.signal s where s.missed and s.expires_at > clo
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
-locks as materialized (
-    select (l.classid::bigint << 32) | l.objid::bigint as key
-    from pg_locks l
-    where l.locktype = 'advisory'
-        and l.objsubid = 1
-        and l.granted
-        and l.database = (select d.oid from pg_database d where d.datname = current_database())
-),
+/* part: presence_locks */
 holders (worker) as (
-    (
-        select j.worker
-        from offpath.job j
-        where j.state = 'running'
-        order by j.worker
-        limit 1
-    )
-    union all
-    select next.worker
-    from holders h
-    cross join lateral (
-        select j.worker
-        from offpath.job j
-        where j.state = 'running' and j.worker > h.worker
-        order by j.worker
-        limit 1
-    ) as next
+    /* part: job_holders */
 )
 select
     exists (
@@ -83,21 +64,7 @@ select
             select from offpath.worker w where w.id = h.worker and w.expires_at > clock.now
         )
     ),
-    exists (select from offpath.signal s where s.missed and s.expires_at > clock.now)
-        or exists (
-            select from offpath.job j where j.state = 'blocked' and j.blocked_until <= clock.now
-        )
-        or exists (
-            select from offpath.job j
-            where j.state in ('scheduled', 'ready') and j.deadline <= clock.now
-        )
-        or exists (select from offpath.job j where j.watched = 1 and j.finished_at is not null)
-        or exists (select from offpath.signal s where s.expires_at <= clock.now)
-        or exists (
-            select from offpath.job_gate g
-            where g.behind and g.state in ('fired', 'unsatisfiable', 'timed_out')
-        )
-        or exists (select from offpath.unseen)
+    /* part: waits_over */
         or exists (select from offpath.job_group g where g.to_close)
         or exists (
             select from offpath.job j

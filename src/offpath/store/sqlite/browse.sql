@@ -1,3 +1,42 @@
+-- part: job_filter
+-- What a page of jobs may be asked for. Whatever is not asked for is null.
+and (:tasks is null or job.task in (select value from json_each(:tasks)))
+and (:queues is null or job.queue in (select value from json_each(:queues)))
+and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+and (:parent is null or job.parent = :parent)
+and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
+and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
+and (:finished_after is null or job.finished_at >= :finished_after)
+and (:finished_before is null or job.finished_at < :finished_before)
+and (:redrives_below is null or job.redrives < :redrives_below)
+and (
+    :error_types is null
+    or (
+        select past.type from offpath_failure as past
+        where past.job = job.seq order by past.seq desc limit 1
+    ) in (select value from json_each(:error_types))
+)
+and not exists (
+    select 1 from json_each(coalesce(:tags, '[]')) as wanted
+    where
+        not exists (
+            select 1
+            from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
+            where tag.value = wanted.value
+        )
+)
+and (
+    :text is null
+    or (:arguments and instr(job.input, :text) > 0)
+    or instr(
+        (
+            select json_extract(past.failure, '$.message') from offpath_failure as past
+            where past.job = job.seq order by past.seq desc limit 1
+        ),
+        :text
+    ) > 0
+)
+
 -- name: browse_newest
 -- Ids of jobs that match among the next rows, newest first.
 --
@@ -44,42 +83,7 @@ from (
 cross join offpath_job as job on job.id = looked.id
 where
     (:states is null or job.state in (select value from json_each(:states)))
-    and (:tasks is null or job.task in (select value from json_each(:tasks)))
-    and (:queues is null or job.queue in (select value from json_each(:queues)))
-    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-    and (:parent is null or job.parent = :parent)
-    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-    and (:finished_after is null or job.finished_at >= :finished_after)
-    and (:finished_before is null or job.finished_at < :finished_before)
-    and (:redrives_below is null or job.redrives < :redrives_below)
-    and (
-        :error_types is null
-        or (
-            select past.type from offpath_failure as past
-            where past.job = job.seq order by past.seq desc limit 1
-        ) in (select value from json_each(:error_types))
-    )
-    and not exists (
-        select 1 from json_each(coalesce(:tags, '[]')) as wanted
-        where
-            not exists (
-                select 1
-                from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                where tag.value = wanted.value
-            )
-    )
-    and (
-        :text is null
-        or (:arguments and instr(job.input, :text) > 0)
-        or instr(
-            (
-                select json_extract(past.failure, '$.message') from offpath_failure as past
-                where past.job = job.seq order by past.seq desc limit 1
-            ),
-            :text
-        ) > 0
-    )
+    /* part: job_filter */
 order by looked.id desc
 limit :limit
 
@@ -171,42 +175,7 @@ from (
 cross join offpath_job as job on job.id = looked.id
 where
     (:states is null or job.state in (select value from json_each(:states)))
-    and (:tasks is null or job.task in (select value from json_each(:tasks)))
-    and (:queues is null or job.queue in (select value from json_each(:queues)))
-    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-    and (:parent is null or job.parent = :parent)
-    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-    and (:finished_after is null or job.finished_at >= :finished_after)
-    and (:finished_before is null or job.finished_at < :finished_before)
-    and (:redrives_below is null or job.redrives < :redrives_below)
-    and (
-        :error_types is null
-        or (
-            select past.type from offpath_failure as past
-            where past.job = job.seq order by past.seq desc limit 1
-        ) in (select value from json_each(:error_types))
-    )
-    and not exists (
-        select 1 from json_each(coalesce(:tags, '[]')) as wanted
-        where
-            not exists (
-                select 1
-                from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                where tag.value = wanted.value
-            )
-    )
-    and (
-        :text is null
-        or (:arguments and instr(job.input, :text) > 0)
-        or instr(
-            (
-                select json_extract(past.failure, '$.message') from offpath_failure as past
-                where past.job = job.seq order by past.seq desc limit 1
-            ),
-            :text
-        ) > 0
-    )
+    /* part: job_filter */
 order by looked.id
 limit :limit
 

@@ -1,6 +1,5 @@
--- name: limits
--- Known keys by name.
-select
+-- part: limit_columns
+-- What is known of a limit, and what runs and waits by it.
     key, max_running, rate, admitted + shared,
     admitted + shared - (
         select count(*) from offpath_job as job
@@ -34,6 +33,11 @@ select
     ),
     case when closed_until > :now then closed_until end, paused
 from offpath_limit
+
+-- name: limits
+-- Known keys by name.
+select
+/* part: limit_columns */
 where key > coalesce(:after, '') and parts = 0
     and (:keys is null or key in (select value from json_each(:keys)))
 order by key
@@ -42,39 +46,7 @@ limit :limit
 -- name: some_limits
 -- These keys, by name.
 select
-    key, max_running, rate, admitted + shared,
-    admitted + shared - (
-        select count(*) from offpath_job as job
-        where
-            job.state = 'ready' and job.limit_key is not null
-            and job.limit_key = offpath_limit.key
-    ) - (
-        select coalesce(sum(part.cost), 0)
-        from offpath_limit_part as part
-        cross join offpath_job as job on job.limit_key = part.line
-        where part.key = offpath_limit.key and job.state = 'ready' and job.limit_key is not null
-    ),
-    (
-        select count(*) from (
-            select 1 from offpath_job as job
-            where
-                job.state = 'blocked' and job.reason = 'limit'
-                and job.limit_key = offpath_limit.key
-            limit 100000
-        )
-    ) + (
-        select count(*) from (
-            select 1
-            from offpath_limit_part as part
-            cross join offpath_job as job on job.limit_key = part.line
-            where
-                part.key = offpath_limit.key
-                and job.state = 'blocked' and job.reason = 'limit'
-            limit 100000
-        )
-    ),
-    case when closed_until > :now then closed_until end, paused
-from offpath_limit
+/* part: limit_columns */
 where key in (select value from json_each(:keys)) and parts = 0
     and (:after is null or key > :after)
 order by key
@@ -106,76 +78,7 @@ returning coalesce(until > :now, 1)
 -- The queues of each kind are stepped to where an index has the next one; running jobs, which are few,
 -- are walked. (The second column of an order keeps the planner on the index of the held ones.)
 with recursive
-ready_line (task) as (
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'ready'
-        order by job.task limit 1
-    )
-    union all
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'ready' and job.task > ready_line.task
-        order by job.task limit 1
-    )
-    from ready_line where ready_line.task is not null
-),
-ready_lane (task, queue) as (
-    select
-        ready_line.task,
-        (
-            select job.queue from offpath_job as job
-            where job.state = 'ready' and job.task = ready_line.task
-            order by job.queue limit 1
-        )
-    from ready_line where ready_line.task is not null
-    union all
-    select
-        ready_lane.task,
-        (
-            select job.queue from offpath_job as job
-            where
-                job.state = 'ready' and job.task = ready_lane.task
-                and job.queue > ready_lane.queue
-            order by job.queue limit 1
-        )
-    from ready_lane where ready_lane.queue is not null
-),
-scheduled_line (task) as (
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'scheduled'
-        order by job.task limit 1
-    )
-    union all
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'scheduled' and job.task > scheduled_line.task
-        order by job.task limit 1
-    )
-    from scheduled_line where scheduled_line.task is not null
-),
-scheduled_lane (task, queue) as (
-    select
-        scheduled_line.task,
-        (
-            select job.queue from offpath_job as job
-            where job.state = 'scheduled' and job.task = scheduled_line.task
-            order by job.queue limit 1
-        )
-    from scheduled_line where scheduled_line.task is not null
-    union all
-    select
-        scheduled_lane.task,
-        (
-            select job.queue from offpath_job as job
-            where
-                job.state = 'scheduled' and job.task = scheduled_lane.task
-                and job.queue > scheduled_lane.queue
-            order by job.queue limit 1
-        )
-    from scheduled_lane where scheduled_lane.queue is not null
-),
+/* part: lane_walk */
 ready (queue, jobs) as (
     select
         ready_lane.queue,
@@ -218,18 +121,7 @@ blocked (queue) as (
     from blocked where blocked.queue is not null
 ),
 line (key) as (
-    select (
-        select job.limit_key from offpath_job as job
-        where job.state = 'blocked' and job.reason = 'limit'
-        order by job.limit_key, job.queue limit 1
-    )
-    union all
-    select (
-        select job.limit_key from offpath_job as job
-        where job.state = 'blocked' and job.reason = 'limit' and job.limit_key > line.key
-        order by job.limit_key, job.queue limit 1
-    )
-    from line where line.key is not null
+    /* part: held_limits */
 ),
 lane (key, queue) as (
     select

@@ -1,3 +1,16 @@
+-- part: first_of_a_key
+-- Of the chosen jobs that claim one unique key the first.
+select candidate.seq from open_to as candidate
+where
+    candidate.claim is null
+    or not exists (
+        select 1 from open_to as candidate_before
+        where
+            candidate_before.claim = candidate.claim
+            and (candidate_before.rank, candidate_before.run_at, candidate_before.id)
+            < (candidate.rank, candidate.run_at, candidate.id)
+    )
+
 -- name: ready_lanes
 -- Which of the queues and tasks that were asked for have ready jobs: one index probe each, however
 -- many jobs there are, and lanes of others are jumped over. ([] as queues means all; then at most
@@ -168,34 +181,9 @@ with open_to as materialized (
     limit :limit
 )
 update or ignore offpath_job set
-    state = 'running',
-    worker = :worker,
-    deliveries = deliveries + 1,
-    started_at = :now,
-    reason = null,
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'running') then null
-        when unique_slot is not null then unique_slot
-        when unique_until <= :now then null
-        when
-            not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
+    /* part: handed_out */
 where seq in (
-    select candidate.seq from open_to as candidate
-    where
-        candidate.claim is null
-        or not exists (
-            select 1 from open_to as candidate_before
-            where
-                candidate_before.claim = candidate.claim
-                and (candidate_before.rank, candidate_before.run_at, candidate_before.id)
-                < (candidate.rank, candidate.run_at, candidate.id)
-        )
+    /* part: first_of_a_key */
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,
@@ -230,14 +218,7 @@ with open_to as materialized (
                     and best.task = lane.value ->> 1
                     and best.suspected is null
                     and (
-                        best.unique_key is null
-                        or best.unique_slot is not null
-                        or not instr(best.unique_states, 'running')
-                        or best.unique_until <= :now
-                        or not exists (
-                            select 1 from offpath_job as other
-                            where other.unique_slot = best.unique_key and other.finished_at is null
-                        )
+                        /* part: may_have_key */
                     )
                 order by best.priority desc, best.run_at, best.id
                 limit :limit
@@ -248,34 +229,9 @@ with open_to as materialized (
     limit :limit
 )
 update or ignore offpath_job set
-    state = 'running',
-    worker = :worker,
-    deliveries = deliveries + 1,
-    started_at = :now,
-    reason = null,
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'running') then null
-        when unique_slot is not null then unique_slot
-        when unique_until <= :now then null
-        when
-            not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
+    /* part: handed_out */
 where seq in (
-    select candidate.seq from open_to as candidate
-    where
-        candidate.claim is null
-        or not exists (
-            select 1 from open_to as candidate_before
-            where
-                candidate_before.claim = candidate.claim
-                and (candidate_before.rank, candidate_before.run_at, candidate_before.id)
-                < (candidate.rank, candidate.run_at, candidate.id)
-        )
+    /* part: first_of_a_key */
 )
 returning
     id, task, queue, input, worker, deliveries, attempt, options, group_id, priority, run_at,

@@ -24,18 +24,7 @@ on conflict (key, line) do nothing
 -- Which keys have jobs that wait to be admitted: one probe each, however many there are. (The
 -- second column of the order keeps the planner on the index of the held ones.)
 with recursive line (key) as (
-    select (
-        select job.limit_key from offpath_job as job
-        where job.state = 'blocked' and job.reason = 'limit'
-        order by job.limit_key, job.queue limit 1
-    )
-    union all
-    select (
-        select job.limit_key from offpath_job as job
-        where job.state = 'blocked' and job.reason = 'limit' and job.limit_key > line.key
-        order by job.limit_key, job.queue limit 1
-    )
-    from line where line.key is not null
+    /* part: held_limits */
 )
 select key from line where key is not null
 
@@ -44,18 +33,7 @@ select key from line where key is not null
 -- at with `counting`) counted rightly, and what it let in was not left by all. Anything else, a
 -- pause for one, is looked at by the pass itself.
 with recursive line (key) as (
-    select (
-        select job.limit_key from offpath_job as job
-        where job.state = 'blocked' and job.reason = 'limit'
-        order by job.limit_key, job.queue limit 1
-    )
-    union all
-    select (
-        select job.limit_key from offpath_job as job
-        where job.state = 'blocked' and job.reason = 'limit' and job.limit_key > line.key
-        order by job.limit_key, job.queue limit 1
-    )
-    from line where line.key is not null
+    /* part: held_limits */
 ),
 busy (key, jobs) as materialized (
     select limit_key, count(*) from offpath_job

@@ -1,3 +1,19 @@
+-- part: message_filter
+-- What a page of messages may be asked for. Whatever is not asked for is null.
+and (:box is null or message.box = :box)
+and (:ids is null or message.id in (select value from json_each(:ids)))
+and (:streams is null or message.stream in (select value from json_each(:streams)))
+and (:topics is null or message.topic in (select value from json_each(:topics)))
+and (:states is null or message.state in (select value from json_each(:states)))
+and (:keys is null or message.key in (select value from json_each(:keys)))
+and (:reasons is null or message.reason in (select value from json_each(:reasons)))
+and (
+    :not_reasons is null or message.reason is null
+    or message.reason not in (select value from json_each(:not_reasons))
+)
+and (:created_after is null or message.created_at >= :created_after)
+and (:created_before is null or message.created_at < :created_before)
+
 -- name: messages_newest
 -- Messages that match, newest first.
 select
@@ -6,19 +22,7 @@ select
 from offpath_message as message
 where
     (:after is null or message.position < :after)
-    and (:box is null or message.box = :box)
-    and (:ids is null or message.id in (select value from json_each(:ids)))
-    and (:streams is null or message.stream in (select value from json_each(:streams)))
-    and (:topics is null or message.topic in (select value from json_each(:topics)))
-    and (:states is null or message.state in (select value from json_each(:states)))
-    and (:keys is null or message.key in (select value from json_each(:keys)))
-    and (:reasons is null or message.reason in (select value from json_each(:reasons)))
-    and (
-        :not_reasons is null or message.reason is null
-        or message.reason not in (select value from json_each(:not_reasons))
-    )
-    and (:created_after is null or message.created_at >= :created_after)
-    and (:created_before is null or message.created_at < :created_before)
+    /* part: message_filter */
 order by message.position desc
 limit :limit
 
@@ -30,19 +34,7 @@ select
 from offpath_message as message
 where
     (:after is null or message.position > :after)
-    and (:box is null or message.box = :box)
-    and (:ids is null or message.id in (select value from json_each(:ids)))
-    and (:streams is null or message.stream in (select value from json_each(:streams)))
-    and (:topics is null or message.topic in (select value from json_each(:topics)))
-    and (:states is null or message.state in (select value from json_each(:states)))
-    and (:keys is null or message.key in (select value from json_each(:keys)))
-    and (:reasons is null or message.reason in (select value from json_each(:reasons)))
-    and (
-        :not_reasons is null or message.reason is null
-        or message.reason not in (select value from json_each(:not_reasons))
-    )
-    and (:created_after is null or message.created_at >= :created_after)
-    and (:created_before is null or message.created_at < :created_before)
+    /* part: message_filter */
 order by message.position
 limit :limit
 

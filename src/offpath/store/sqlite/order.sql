@@ -25,14 +25,7 @@ where
             and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (
-                best.unique_key is null
-                or best.unique_slot is not null
-                or not instr(best.unique_states, 'running')
-                or best.unique_until <= :now
-                or not exists (
-                    select 1 from offpath_job as other
-                    where other.unique_slot = best.unique_key and other.finished_at is null
-                )
+                /* part: may_have_key */
             )
         order by best.priority desc, best.run_at, best.id
         limit :limit
@@ -86,14 +79,7 @@ where
             and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (
-                best.unique_key is null
-                or best.unique_slot is not null
-                or not instr(best.unique_states, 'running')
-                or best.unique_until <= :now
-                or not exists (
-                    select 1 from offpath_job as other
-                    where other.unique_slot = best.unique_key and other.finished_at is null
-                )
+                /* part: may_have_key */
             )
         order by best.priority desc, best.run_at, best.id
         limit :limit
@@ -115,14 +101,7 @@ where
             and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (
-                best.unique_key is null
-                or best.unique_slot is not null
-                or not instr(best.unique_states, 'running')
-                or best.unique_until <= :now
-                or not exists (
-                    select 1 from offpath_job as other
-                    where other.unique_slot = best.unique_key and other.finished_at is null
-                )
+                /* part: may_have_key */
             )
         order by best.priority desc, best.seq
         limit :limit
@@ -143,14 +122,7 @@ where
             and best.suspected is null
             and best.id not in (select value from json_each(:declined))
             and (
-                best.unique_key is null
-                or best.unique_slot is not null
-                or not instr(best.unique_states, 'running')
-                or best.unique_until <= :now
-                or not exists (
-                    select 1 from offpath_job as other
-                    where other.unique_slot = best.unique_key and other.finished_at is null
-                )
+                /* part: may_have_key */
             )
         order by best.seq
         limit :limit
@@ -191,23 +163,7 @@ with open_to as materialized (
     where job.seq = listed.value and +job.state = 'ready'
 )
 update or ignore offpath_job set
-    state = 'running',
-    worker = :worker,
-    deliveries = deliveries + 1,
-    started_at = :now,
-    reason = null,
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'running') then null
-        when unique_slot is not null then unique_slot
-        when unique_until <= :now then null
-        when
-            not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
+    /* part: handed_out */
 where seq in (
     select candidate.seq from open_to as candidate
     where
@@ -224,23 +180,7 @@ returning
 -- name: start_lease
 -- Hands out one job that was inserted in this transaction.
 update or ignore offpath_job set
-    state = 'running',
-    worker = :worker,
-    deliveries = deliveries + 1,
-    started_at = :now,
-    reason = null,
-    unique_slot = case
-        when unique_key is null then null
-        when not instr(unique_states, 'running') then null
-        when unique_slot is not null then unique_slot
-        when unique_until <= :now then null
-        when
-            not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
+    /* part: handed_out */
 where
     id = :id and +worker is null and (+state = 'ready' or +state = 'scheduled')
     and (

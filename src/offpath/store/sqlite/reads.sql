@@ -1,3 +1,30 @@
+-- part: listed_filter
+-- What a list of jobs may be asked for. Whatever is not asked for is null.
+and (:tasks is null or job.task in (select value from json_each(:tasks)))
+and (:queues is null or job.queue in (select value from json_each(:queues)))
+and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+and (:parent is null or job.parent = :parent)
+and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
+and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
+and (:finished_after is null or job.finished_at >= :finished_after)
+and (:finished_before is null or job.finished_at < :finished_before)
+and (:redrives_below is null or job.redrives < :redrives_below)
+and (
+    :error_types is null
+    or (
+        select past.type from offpath_failure as past
+        where past.job = job.seq order by past.seq desc limit 1
+    ) in (select value from json_each(:error_types))
+)
+and not exists (
+    select 1 from json_each(coalesce(:tags, '[]')) as wanted
+    where
+        not exists (
+            select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
+            where tag.value = wanted.value
+        )
+)
+
 -- name: get
 -- Jobs by id with all their failures.
 select
@@ -45,30 +72,7 @@ from (
         and (:group_id is null or job.group_id = :group_id or job.id = :root)
         and (:after is null or job.id < :after)
         and (:states is null or job.state in (select value from json_each(:states)))
-        and (:tasks is null or job.task in (select value from json_each(:tasks)))
-        and (:queues is null or job.queue in (select value from json_each(:queues)))
-        and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-        and (:parent is null or job.parent = :parent)
-        and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-        and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-        and (:finished_after is null or job.finished_at >= :finished_after)
-        and (:finished_before is null or job.finished_at < :finished_before)
-        and (:redrives_below is null or job.redrives < :redrives_below)
-        and (
-            :error_types is null
-            or (
-                select past.type from offpath_failure as past
-                where past.job = job.seq order by past.seq desc limit 1
-            ) in (select value from json_each(:error_types))
-        )
-        and not exists (
-            select 1 from json_each(coalesce(:tags, '[]')) as wanted
-            where
-                not exists (
-                    select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                    where tag.value = wanted.value
-                )
-        )
+        /* part: listed_filter */
     order by job.id desc
     limit :limit
 ) as found
@@ -98,30 +102,7 @@ from (
         and (:group_id is null or job.group_id = :group_id or job.id = :root)
         and (:after is null or job.id > :after)
         and (:states is null or job.state in (select value from json_each(:states)))
-        and (:tasks is null or job.task in (select value from json_each(:tasks)))
-        and (:queues is null or job.queue in (select value from json_each(:queues)))
-        and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-        and (:parent is null or job.parent = :parent)
-        and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-        and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-        and (:finished_after is null or job.finished_at >= :finished_after)
-        and (:finished_before is null or job.finished_at < :finished_before)
-        and (:redrives_below is null or job.redrives < :redrives_below)
-        and (
-            :error_types is null
-            or (
-                select past.type from offpath_failure as past
-                where past.job = job.seq order by past.seq desc limit 1
-            ) in (select value from json_each(:error_types))
-        )
-        and not exists (
-            select 1 from json_each(coalesce(:tags, '[]')) as wanted
-            where
-                not exists (
-                    select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                    where tag.value = wanted.value
-                )
-        )
+        /* part: listed_filter */
     order by job.id
     limit :limit
 ) as found
@@ -174,30 +155,7 @@ from (
         and (:ids is null or job.id in (select value from json_each(:ids)))
         and (:group_id is null or job.group_id = :group_id or job.id = :root)
         and (:states is null or job.state in (select value from json_each(:states)))
-        and (:tasks is null or job.task in (select value from json_each(:tasks)))
-        and (:queues is null or job.queue in (select value from json_each(:queues)))
-        and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-        and (:parent is null or job.parent = :parent)
-        and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-        and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-        and (:finished_after is null or job.finished_at >= :finished_after)
-        and (:finished_before is null or job.finished_at < :finished_before)
-        and (:redrives_below is null or job.redrives < :redrives_below)
-        and (
-            :error_types is null
-            or (
-                select past.type from offpath_failure as past
-                where past.job = job.seq order by past.seq desc limit 1
-            ) in (select value from json_each(:error_types))
-        )
-        and not exists (
-            select 1 from json_each(coalesce(:tags, '[]')) as wanted
-            where
-                not exists (
-                    select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                    where tag.value = wanted.value
-                )
-        )
+        /* part: listed_filter */
     order by case when :newest then job.id end desc, job.id
     limit :limit
 ) as found
@@ -212,30 +170,7 @@ where
     (:ids is null or job.id in (select value from json_each(:ids)))
     and (:group_id is null or job.group_id = :group_id or job.id = :root)
     and (:states is null or job.state in (select value from json_each(:states)))
-    and (:tasks is null or job.task in (select value from json_each(:tasks)))
-    and (:queues is null or job.queue in (select value from json_each(:queues)))
-    and (:reasons is null or job.reason in (select value from json_each(:reasons)))
-    and (:parent is null or job.parent = :parent)
-    and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
-    and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
-    and (:finished_after is null or job.finished_at >= :finished_after)
-    and (:finished_before is null or job.finished_at < :finished_before)
-    and (:redrives_below is null or job.redrives < :redrives_below)
-    and (
-        :error_types is null
-        or (
-            select past.type from offpath_failure as past
-            where past.job = job.seq order by past.seq desc limit 1
-        ) in (select value from json_each(:error_types))
-    )
-    and not exists (
-        select 1 from json_each(coalesce(:tags, '[]')) as wanted
-        where
-            not exists (
-                select 1 from json_each(case when json_valid(job.tags) then job.tags else '[]' end) as tag
-                where tag.value = wanted.value
-            )
-    )
+    /* part: listed_filter */
 group by 1, 2, 3
 
 -- name: backlog
@@ -243,76 +178,7 @@ group by 1, 2, 3
 --
 -- The lanes of each kind are stepped to where an index has the next one, and a lane is looked at alone.
 with recursive
-ready_line (task) as (
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'ready'
-        order by job.task limit 1
-    )
-    union all
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'ready' and job.task > ready_line.task
-        order by job.task limit 1
-    )
-    from ready_line where ready_line.task is not null
-),
-ready_lane (task, queue) as (
-    select
-        ready_line.task,
-        (
-            select job.queue from offpath_job as job
-            where job.state = 'ready' and job.task = ready_line.task
-            order by job.queue limit 1
-        )
-    from ready_line where ready_line.task is not null
-    union all
-    select
-        ready_lane.task,
-        (
-            select job.queue from offpath_job as job
-            where
-                job.state = 'ready' and job.task = ready_lane.task
-                and job.queue > ready_lane.queue
-            order by job.queue limit 1
-        )
-    from ready_lane where ready_lane.queue is not null
-),
-scheduled_line (task) as (
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'scheduled'
-        order by job.task limit 1
-    )
-    union all
-    select (
-        select job.task from offpath_job as job
-        where job.state = 'scheduled' and job.task > scheduled_line.task
-        order by job.task limit 1
-    )
-    from scheduled_line where scheduled_line.task is not null
-),
-scheduled_lane (task, queue) as (
-    select
-        scheduled_line.task,
-        (
-            select job.queue from offpath_job as job
-            where job.state = 'scheduled' and job.task = scheduled_line.task
-            order by job.queue limit 1
-        )
-    from scheduled_line where scheduled_line.task is not null
-    union all
-    select
-        scheduled_lane.task,
-        (
-            select job.queue from offpath_job as job
-            where
-                job.state = 'scheduled' and job.task = scheduled_lane.task
-                and job.queue > scheduled_lane.queue
-            order by job.queue limit 1
-        )
-    from scheduled_lane where scheduled_lane.queue is not null
-),
+/* part: lane_walk */
 lanes (queue, task) as (
     select queue, task from ready_lane where queue is not null
     union select queue, task from scheduled_lane where queue is not null

@@ -1,13 +1,5 @@
--- name: settle_ended
--- Attempts that end their jobs. The fence is in the condition; `+` keeps the planner on the id.
-update offpath_job set
-    state = case when cancel_requested then 'cancelled' else new.value ->> 3 end,
-    worker = null,
-    result = case when not cancel_requested then new.value ->> 4 end,
-    reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
-    finished_at = :now,
-    expires_at = new.value ->> 6,
-    watched = 2 * (watched > 0),
+-- part: settled_job
+-- The key of a job whose attempt ends, and the fence: only its holder may end it.
     unique_slot = case
         when unique_key is null then null
         when
@@ -36,6 +28,18 @@ returning
     and instr(unique_states, 'running')
     and not instr(unique_states, 'scheduled,ready')
 
+-- name: settle_ended
+-- Attempts that end their jobs. The fence is in the condition; `+` keeps the planner on the id.
+update offpath_job set
+    state = case when cancel_requested then 'cancelled' else new.value ->> 3 end,
+    worker = null,
+    result = case when not cancel_requested then new.value ->> 4 end,
+    reason = case when cancel_requested then 'cancelled' else new.value ->> 5 end,
+    finished_at = :now,
+    expires_at = new.value ->> 6,
+    watched = 2 * (watched > 0),
+/* part: settled_job */
+
 -- name: settle_waiting
 -- Attempts after which the job waits again, unless its cancellation was asked for.
 update offpath_job set
@@ -48,33 +52,7 @@ update offpath_job set
     expires_at = case when cancel_requested then new.value ->> 6 end,
     attempt = attempt + case when cancel_requested then 0 else new.value ->> 7 end,
     watched = case when cancel_requested then 2 * (watched > 0) else watched end,
-    unique_slot = case
-        when unique_key is null then null
-        when
-            not instr(
-                unique_states, case when cancel_requested then 'cancelled' else new.value ->> 3 end
-            )
-            then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
-from json_each(:batch) as new
-where
-    offpath_job.id = new.value ->> 0
-    and +offpath_job.worker = new.value ->> 1
-    and offpath_job.deliveries = new.value ->> 2
-    and +offpath_job.state = 'running'
-returning
-    id, seq, state, group_id, announce, watched, has_undo, redrives,
-    unique_key is not null
-    and instr(unique_states, 'running')
-    and not instr(unique_states, 'scheduled,ready')
+/* part: settled_job */
 
 -- name: settle_blocked
 -- Attempts after which the job waits for a signal, unless its cancellation was asked for.
@@ -93,33 +71,7 @@ update offpath_job set
     finished_at = case when cancel_requested then :now end,
     expires_at = case when cancel_requested then new.value ->> 6 end,
     watched = case when cancel_requested then 2 * (watched > 0) else watched end,
-    unique_slot = case
-        when unique_key is null then null
-        when
-            not instr(
-                unique_states, case when cancel_requested then 'cancelled' else new.value ->> 3 end
-            )
-            then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
-    end
-from json_each(:batch) as new
-where
-    offpath_job.id = new.value ->> 0
-    and +offpath_job.worker = new.value ->> 1
-    and offpath_job.deliveries = new.value ->> 2
-    and +offpath_job.state = 'running'
-returning
-    id, seq, state, group_id, announce, watched, has_undo, redrives,
-    unique_key is not null
-    and instr(unique_states, 'running')
-    and not instr(unique_states, 'scheduled,ready')
+/* part: settled_job */
 
 -- name: note_faults
 -- The faults of jobs that have just died.

@@ -1,3 +1,18 @@
+-- part: waits_over
+-- True if there is something to give up, to repair or to remove.
+exists (select 1 from offpath_job as job where job.state = 'blocked' and job.blocked_until <= :now)
+or exists (
+    select 1 from offpath_job as job
+    where
+        job.finished_at is null and job.deadline <= :now
+        and (+job.state = 'scheduled' or +job.state = 'ready')
+)
+or exists (
+    select 1 from offpath_job as job where job.watched = 1 and job.finished_at is not null
+)
+or exists (select 1 from offpath_signal as signal where signal.expires_at <= :now)
+or exists (select 1 from offpath_signal_left)
+
 -- name: missed_signals
 -- Where jobs have ended without taking the signal that they were woken for, and whether it is there
 -- for the next one. Each is told once.
@@ -140,18 +155,7 @@ returning
 -- A row if there is something to give up, to repair or to remove: one look into each small index.
 select 1
 where
-    exists (select 1 from offpath_job as job where job.state = 'blocked' and job.blocked_until <= :now)
-    or exists (
-        select 1 from offpath_job as job
-        where
-            job.finished_at is null and job.deadline <= :now
-            and (+job.state = 'scheduled' or +job.state = 'ready')
-    )
-    or exists (
-        select 1 from offpath_job as job where job.watched = 1 and job.finished_at is not null
-    )
-    or exists (select 1 from offpath_signal as signal where signal.expires_at <= :now)
-    or exists (select 1 from offpath_signal_left)
+    /* part: waits_over */
 
 -- name: glance
 -- If workers may be gone, and if there may be waits to give up or to repair: one look into what is small
@@ -168,18 +172,7 @@ select
                 select alive.id from offpath_worker as alive where alive.expires_at > :now
             )
     ),
-    exists (select 1 from offpath_job as job where job.state = 'blocked' and job.blocked_until <= :now)
-    or exists (
-        select 1 from offpath_job as job
-        where
-            job.finished_at is null and job.deadline <= :now
-            and (+job.state = 'scheduled' or +job.state = 'ready')
-    )
-    or exists (
-        select 1 from offpath_job as job where job.watched = 1 and job.finished_at is not null
-    )
-    or exists (select 1 from offpath_signal as signal where signal.expires_at <= :now)
-    or exists (select 1 from offpath_signal_left)
+    /* part: waits_over */
     or exists (select 1 from offpath_group as closing where closing.to_close = 1)
     or exists (
         select 1 from offpath_job as job

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offpath.errors import InvalidArgument
-from offpath.store.sql import Statement, in_schema, parse, schema_name
+from offpath.store.sql import Statement, in_schema, parse, parts_of, schema_name
 
 
 def one(text: str) -> Statement:
@@ -85,6 +85,33 @@ def test_binding_refuses_missing_and_unknown_parameters(params: dict[str, int]) 
 def test_malformed_files_are_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parse(text, origin="x.sql")
+
+
+PARTS = {
+    "parts.sql": "-- part: due\n-- Due at :now.\nat <= /* part: time */\n\n-- part: time\n:now\n",
+    "x.sql": "-- name: a\nselect 1 where /* part: due */ or b\n--name: c\nselect /* part: due */\n",
+}
+
+
+def test_a_part_is_put_in_where_it_is_named() -> None:
+    first, second = parse(PARTS["x.sql"], parts=parts_of(PARTS))
+    assert first.named.split() == ["select", "1", "where", "at", "<=", ":now", "or", "b"]
+    assert first.parameters == ("now",)
+    assert second.named.split() == ["select", "at", "<=", ":now"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        ({"x.sql": PARTS["x.sql"]}, "no part named 'due'"),
+        ({"parts.sql": PARTS["parts.sql"]}, "no statement uses the parts"),
+        (PARTS | {"y.sql": "-- part: due\n1\n"}, "'due' is taken"),
+        (PARTS | {"y.sql": "-- part: Due\n1\n"}, "cannot be a part's name"),
+    ],
+)
+def test_parts_that_cannot_be_meant_are_refused(texts: dict[str, str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse(PARTS["x.sql"], origin="x.sql", parts=parts_of(texts))
 
 
 def test_a_statement_that_a_database_does_not_need_takes_whatever_it_is_given() -> None:
