@@ -16,6 +16,7 @@ from tests.pythons import find_python
 PREFIX: Final = "matrix-"
 FRAMEWORKS: Final = (
     *("web", "django", "fastapi", "flask", "opentelemetry", "sentry", "sqlalchemy", "structlog"),
+    *("kafka", "sqs"),
 )
 """The extras whose oldest versions are tried."""
 _SUITES: Final = (
@@ -27,12 +28,15 @@ _FRAMEWORK_SUITES: Final = (
     # old frameworks use what newer libraries below them call deprecated
     "pytest -q -W ignore::DeprecationWarning tests/contrib",
     "pytest -q tests/unit/web tests/integration/test_dashboard_mounts.py",
+    "pytest -q tests/integration/test_dispatch_kafka.py tests/integration/test_dispatch_sqs.py",
 )
 _OLDEST_TRACES: Final = (
     # packages of one release: an SDK works with its own API only
     *("opentelemetry-sdk==1.30.0", "opentelemetry-exporter-otlp-proto-http==1.30.0"),
     *("opentelemetry-instrumentation==0.51b0", "opentelemetry-distro==0.51b0"),
 )
+_OLDEST_CLOUD: Final = ("boto3==1.37.1",)
+"""What the server in the tests of SQS stands on: of the release that the oldest client wants."""
 _LOWEST: Final = re.compile(r"^(?P<name>[a-z0-9-]+)(\[[a-z,]+\])?>=(?P<version>[0-9.]+)")
 
 
@@ -75,6 +79,6 @@ def environments(project: Path) -> dict[str, Environment]:
         if (found := _LOWEST.match(line))
     )
     # the test client of the oldest Starlette wants a package that the newest one does not
-    oldest += ("httpx", *_OLDEST_TRACES)
+    oldest += ("httpx", *_OLDEST_TRACES, *_OLDEST_CLOUD)
     made.append(Environment(f"{PREFIX}oldest", versions[0], _FRAMEWORK_SUITES, oldest))
     return {one.name: one for one in made}
