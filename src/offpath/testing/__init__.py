@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from offpath.runtime.clock import ManualClock
 from offpath.testing.assertions import assert_enqueued, enqueued, refute_enqueued
+from offpath.testing.cases import MemoryTests
 from offpath.testing.due_work import NeverIdle, drain, drain_blocking
 from offpath.testing.faults import FlakyStore
 from offpath.testing.memory_swap import MemorySwap, swap_to_memory
+from offpath.testing.own_schema import SchemaSwap
 from offpath.testing.resources import swap_resource
 from offpath.testing.settlement_fakes import FakeCredits, FakeRecords
 from offpath.testing.signed_webhooks import signed_webhook
@@ -31,7 +33,9 @@ __all__ = [
     "FlakyStore",
     "ManualClock",
     "MemorySwap",
+    "MemoryTests",
     "NeverIdle",
+    "SchemaSwap",
     "assert_enqueued",
     "drain",
     "drain_blocking",

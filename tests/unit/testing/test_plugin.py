@@ -39,8 +39,60 @@ def test_all_is_put_back():
 """
 
 
-def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+MARKED = """
+import psycopg, pytest
+from offpath import App
+from offpath.testing import NeverIdle
+
+URL = {url!r}
+app = App("postgresql://nobody@127.0.0.1:1/none")
+
+@app.task
+def work(n: int) -> int:
+    return n
+
+def schemas():
+    with psycopg.connect(URL) as connection:
+        text = "select nspname from pg_namespace where nspname like 'offpath%'"
+        return [name for (name,) in connection.execute(text)]
+
+@pytest.mark.offpath(store="postgres", url=URL)
+async def test_in_a_schema(offpath_store, offpath_drain, offpath_clock):
+    swapped = offpath_store(app)
+    handle = await work.options(delay=60).enqueue(1)
+    assert schemas() == [swapped.schema]
+    assert (await offpath_drain(app)).total == 0
+    offpath_clock.advance(60)
+    assert (await offpath_drain(app, here=True)).succeeded == 1
+    assert await handle.result() == 1
+    await app.close()
+
+@pytest.mark.offpath(store="postgres", url=URL)
+def test_blocking(offpath_store):
+    offpath_store(app)
+    assert app.blocking.jobs.count() == 0
+    app.blocking.enqueue(work.job(2))
+    assert app.blocking.jobs.count() == 1
+
+def test_in_memory(offpath_store):
+    assert schemas() == [], "each was dropped"
+    offpath_store(app)
+    app.blocking.enqueue(work.job(2))
+
+@pytest.mark.offpath(store="postgres")
+def test_without_a_server(offpath_store): ...
+
+@pytest.mark.offpath("redis")
+def test_mistaken(offpath_store): ...
+"""
+
+
+def run(
+    *arguments: str, folder: Path, without: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    for name in without:
+        environment.pop(name, None)
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -59,6 +111,22 @@ def test_its_fixtures_work(tmp_path: Path) -> None:
     options = ("-p", "pytest_asyncio.plugin", "-p", "pytest_offpath", "-W", "error", "-q")
     done = run("-m", "pytest", *options, folder=tmp_path)
     assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_marker_makes_a_schema_for_the_test_and_drops_it(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    (tmp_path / "test_marked.py").write_text(MARKED.format(url=postgres_url), "utf-8")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n", "utf-8"
+    )
+    options = ("-p", "pytest_asyncio.plugin", "-p", "pytest_offpath", "-W", "error", "-q", "-rs")
+    plain = ("-m", "pytest", *options, "--strict-markers")
+    done = run(*plain, folder=tmp_path, without=("OFFPATH_TEST_POSTGRES", "CI"))
+    said = done.stdout + done.stderr
+    assert "3 passed, 1 skipped, 1 error" in said, said
+    assert "names no Postgres for this test" in said
+    assert 'write @pytest.mark.offpath(store="memory")' in said
 
 
 def test_loading_it_imports_nothing(tmp_path: Path) -> None:
