@@ -85,16 +85,9 @@ def _past_time(text: str, option: str) -> datetime:
         ) from None
 
 
-def _span(text: str, option: str) -> timedelta:
-    if (found := _SPAN.fullmatch(text)) is None:
-        raise InvalidArgument(f"{option} takes a time as 90s, 15m, 2h or 3d, not {text[:60]!r}")
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
-
-
 json_value = read_by(decode_json)
 iso_time = read_by(_iso_time)
 past_time = read_by(_past_time)
-span = read_by(_span)
 
 
 def pairs(rule: str) -> Callable[..., Any]:

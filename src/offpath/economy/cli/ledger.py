@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from offpath.cli.frame import (
     store_command,
     url_option,
 )
-from offpath.cli.option_values import iso_time, read_by, span
+from offpath.cli.option_values import Duration, iso_time, read_by
 from offpath.cli.values import Listing, Said, Shown
 from offpath.economy.cli.ledger_views import (
     account_page,
@@ -218,14 +218,14 @@ async def statement(app: App, *, account: str, before: int, limit: int) -> Listi
 )
 @click.option(
     "--cycle",
-    callback=span,
-    metavar="SPAN",
+    type=Duration(0, above=True),
+    metavar="DURATION",
     help="Prove the slice of the older postings whose turn it is: all of them once in each 7d.",
 )
 @click.option(
     "--every",
-    callback=span,
-    metavar="SPAN",
+    type=Duration(0, above=True),
+    metavar="DURATION",
     help="With --cycle: how often the command is run.  [default: 1h]",
 )
 @option_group("rates", _rates, _rate_option("par"), _rate_option("payout"))
@@ -235,8 +235,8 @@ async def prove_ledger(
     *,
     light: bool,
     since: datetime | None,
-    cycle: timedelta | None,
-    every: timedelta | None,
+    cycle: float | None,
+    every: float | None,
     rates: Rates,
 ) -> Shown:
     r"""Prove that the books hold.
@@ -255,7 +255,7 @@ async def prove_ledger(
     if cycle is not None:
         if light or since is not None:
             raise click.UsageError("--cycle proves its slice: leave --light and --since out")
-        turn = turn_at(app.clock.now(), cycle, every or timedelta(hours=1))
+        turn = turn_at(app.clock.now(), cycle, every or 3_600)
         return rolling_proof_shown(await prove_turn(app.store(), turn))
     if every is not None:
         raise click.UsageError("--every says how often a slice of --cycle is proved")
