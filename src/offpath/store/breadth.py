@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+# Each lane is a step in an index, which no lease is to make for all of ten thousand lanes.
 FEWEST: Final = 16
 MOST: Final = 64
 

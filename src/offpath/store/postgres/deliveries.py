@@ -241,6 +241,7 @@ def _ends(settlements: Sequence[MessageSettlement], now: datetime | None, sql: C
             _Done(n, one.message.id, one.message.holder, one.keep)
             for n, one in enumerate(settlements)
         ]
+        # As below: the order in which rows of messages are locked.
         done.sort(key=_by_id)
         return sql["done_messages"](now=moment(now), batch=to_json(done))
     # By id, as all that lock messages: late ends of a lost holder may name the same ones.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -32,8 +32,6 @@ from offpath.store.refusals import no_gate, nothing_to_watch, refuse_contributio
 from offpath.store.sql import Catalogue, Query
 
 T = TypeVar("T")
-
-_CHUNK: Final = 2000
 
 
 class _Event(Struct, frozen=True, omit_defaults=True):
@@ -211,7 +209,7 @@ def add_log(
     events: Sequence[NewLogEvent], now: datetime | None, *, sql: Catalogue
 ) -> Queries[None]:
     """Append events in their order; those whose id is there already are left out."""
-    for piece in chunks(events, _CHUNK):
+    for piece in chunks(events):
         batch = [_event(n, one) for n, one in enumerate(piece, 1)]
         # Writers of the same events meet at their ids in one order; ``n`` keeps the order of
         # writing.

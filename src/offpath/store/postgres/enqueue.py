@@ -31,7 +31,6 @@ from offpath.store.programs.group_work import GroupWork
 from offpath.store.refusals import id_taken, key_held, no_uuid, unknown_state
 from offpath.store.sql import Catalogue, Query, Row
 
-_CHUNK: Final = 2000
 _ROUNDS: Final = 10
 """The number of times that a key may change hands between a look and a write before we give up."""
 
@@ -391,7 +390,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 
 def _insert(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     # In pieces: a parameter is held in memory and parsed as a whole, here and by the server.
-    for piece in chunks(list(batch.left), _CHUNK):
+    for piece in chunks(list(batch.left)):
         rows = yield sql["enqueue"](
             now=moment(now), alone=False, together=batch.together, **batch.sent(piece)
         )

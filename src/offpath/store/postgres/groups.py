@@ -79,10 +79,12 @@ def _fold(work: GroupWork, now: datetime | None, sql: Catalogue) -> Steps[dict[s
 
 
 def _lock(work: GroupWork, sql: Catalogue) -> Query:
+    # All of them, also those that only grow: a row that is locked later would break the order.
     return sql["lock_groups"](ids=to_json(work.groups()))
 
 
 def _add(work: GroupWork, now: datetime | None, sql: Catalogue) -> Query:
+    # In one order: two transactions that make the same groups would wait for each other otherwise.
     batch = [
         {
             "id": group,

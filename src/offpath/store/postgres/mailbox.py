@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -19,8 +19,6 @@ from offpath.store.postgres.steps import chunks, moment, to_json
 from offpath.store.programs.dialect import Queries
 from offpath.store.refusals import no_key
 from offpath.store.sql import Catalogue, Query
-
-_CHUNK: Final = 2000
 
 
 class _Message(Struct, frozen=True, omit_defaults=True):
@@ -57,7 +55,7 @@ def add_messages(
     """Add messages; answers in their order. Positions grow in that order, too."""
     answers: list[Enqueued] = []
     queries = message_queries(messages, now, sql=sql)
-    for piece, query in zip(chunks(messages, _CHUNK), queries, strict=True):
+    for piece, query in zip(chunks(messages), queries, strict=True):
         rows = yield query
         added = {_Place(*row) for row in rows}
         repeats = [one for one in piece if one.box is Box.IN and _written_as(one) not in added]
@@ -93,7 +91,7 @@ def message_queries(
 ) -> list[Query]:
     """The statements that add messages; repeats of what is there are left out."""
     queries = []
-    for piece in chunks(messages, _CHUNK):
+    for piece in chunks(messages):
         batch = [_message(n, one) for n, one in enumerate(piece, 1)]
         if len({one.id for one in piece}) == len(piece):
             batch.sort(key=_rank)  # else they stay as given, so that the first of an id is kept

@@ -217,6 +217,7 @@ def _settle(settlements: Sequence[Settlement], now: datetime | None, sql: Catalo
 
 def _successes(settlements: Sequence[Settlement]) -> str:
     successes = [_success(n, one) for n, one in enumerate(settlements)]
+    # The statement locks in this order, as that of other ends does.
     successes.sort(key=_by_id)
     return to_json(successes)
 

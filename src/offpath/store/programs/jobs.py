@@ -207,6 +207,7 @@ def _remove(d: Dialect, jobs: Sequence[GoneRow]) -> Steps[None]:
         return
     ids = d.ids(job.id for job in jobs)
     queries = [d.sql[name](ids=ids) for name in ("remove_failures", "remove_steps", "remove_jobs")]
+    # Gates before groups, as in every transaction that has both, and each by its ids.
     if gates := {job.gate for job in jobs if job.gate}:
         held = d.batch(sorted(gates))
         queries += (

@@ -17,6 +17,7 @@ from offpath.store.programs.ledger_reads import DueSideRow
 from offpath.store.refusals import never_due
 from offpath.store.sql import Query
 
+# A batch is one parameter, which is taken apart in memory.
 CHUNK: Final = 5000
 """Leaves in one statement."""
 

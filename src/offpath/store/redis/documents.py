@@ -21,6 +21,7 @@ from offpath.store.redis.unit import Unit
 from offpath.store.rows.endpoints import noted, put_over, switched
 from offpath.store.rows.instants import maybe_later
 
+# A server does nothing else while it answers, so no list is as long as what is kept.
 _LISTED: Final = 10_000
 _MOST_FINDINGS: Final = 1_000
 _endpoint = msgspec.json.Decoder(Endpoint).decode

@@ -51,6 +51,7 @@ from offpath.store.rows.messages import (
 )
 
 _PENDING = MessageState.PENDING
+# As for jobs: a server does nothing else while it answers.
 _AT_ONCE: Final = 200
 _POSITION_DIGITS: Final = 16
 

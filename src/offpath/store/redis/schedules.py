@@ -17,6 +17,7 @@ from offpath.store.redis import enqueue, keys
 from offpath.store.redis.job_rows import json_text, micros
 from offpath.store.redis.unit import Unit
 
+# A server does nothing else while it answers, so no list is as long as what is kept.
 _LISTED: Final = 10_000
 _record = msgspec.json.Decoder(ScheduleRecord).decode
 _occurrence = msgspec.json.Decoder(Occurrence).decode

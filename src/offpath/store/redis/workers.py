@@ -17,6 +17,7 @@ from offpath.store.redis.unit import Unit
 from offpath.store.rows.instants import later
 from offpath.store.rows.jobs import leased
 
+# A server does nothing else while it answers, so no list is as long as what is kept.
 _LISTED: Final = 10_000
 _MOST_HELD: Final = 1_000
 _REMEMBERED: Final = timedelta(hours=1)

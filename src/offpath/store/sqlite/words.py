@@ -74,6 +74,7 @@ class SqliteWording:
         )
         if not found:
             return []
+        # In one statement for all: a batch of ends costs the same, however many gates watch them.
         counts = [
             (gate, found[gate, "succeeded"], found[gate, "failed"])
             for gate in sorted({gate for gate, _ in found})

@@ -36,6 +36,7 @@ from offpath.store.telemetry.moves import MoveStep
 NOWHERE = "none"
 """The state of a job before it is enqueued and after it is deleted, as a label."""
 PRUNED = "ended"
+# A queue for each customer makes ever new kinds, which must not fill the memory.
 MOST_KEPT = 10_000
 """Kinds of moves whose series are kept at hand."""
 COMMITTED = "committed"
