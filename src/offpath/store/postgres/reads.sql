@@ -1,3 +1,32 @@
+-- part: find_filter
+-- What a list of jobs may be asked for. Whatever is not asked for is null.
+where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
+    and (:states::text[] is null or j.state = any (:states::text[]))
+    and (:tasks::text[] is null or j.task = any (:tasks::text[]))
+    and (:queues::text[] is null or j.queue = any (:queues::text[]))
+    and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
+    and (:tags::text is null or j.tags @> :tags::text::jsonb)
+    and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+    and (
+        :parent::text is null
+        or (j.group_id = :parent::text and j.parent = :parent::text)
+        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+    )
+    and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
+    and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
+    and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
+    and (:finished_before::text is null or j.finished_at < :finished_before::text::timestamptz)
+    and (:redrives_below::bigint is null or j.redrives < :redrives_below::bigint)
+    and (
+        :error_types::text[] is null
+        or (
+            select f.type from offpath.failure f
+            where f.job = j.id
+            order by f.delivery desc
+            limit 1
+        ) = any (:error_types::text[])
+    )
+
 -- part: failure_documents
 -- The failures of a job, as a list of documents.
 select json_agg(
@@ -64,32 +93,7 @@ select
     case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end,
     j.headers
 from offpath.job j
-where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
-    and (:states::text[] is null or j.state = any (:states::text[]))
-    and (:tasks::text[] is null or j.task = any (:tasks::text[]))
-    and (:queues::text[] is null or j.queue = any (:queues::text[]))
-    and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
-    and (:tags::text is null or j.tags @> :tags::text::jsonb)
-    and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
-    and (
-        :parent::text is null
-        or (j.group_id = :parent::text and j.parent = :parent::text)
-        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
-    )
-    and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
-    and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
-    and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
-    and (:finished_before::text is null or j.finished_at < :finished_before::text::timestamptz)
-    and (:redrives_below::bigint is null or j.redrives < :redrives_below::bigint)
-    and (
-        :error_types::text[] is null
-        or (
-            select f.type from offpath.failure f
-            where f.job = j.id
-            order by f.delivery desc
-            limit 1
-        ) = any (:error_types::text[])
-    )
+/* part: find_filter */
     and (:after::text is null or j.id < :after::text::uuid)
 order by
     -- members of a group are few: without this the planner walks all jobs by id to find them
@@ -116,32 +120,7 @@ select
     case when j.state = 'blocked' and j.reason = 'signal' then j.wait_event end,
     j.headers
 from offpath.job j
-where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid)))
-    and (:states::text[] is null or j.state = any (:states::text[]))
-    and (:tasks::text[] is null or j.task = any (:tasks::text[]))
-    and (:queues::text[] is null or j.queue = any (:queues::text[]))
-    and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
-    and (:tags::text is null or j.tags @> :tags::text::jsonb)
-    and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
-    and (
-        :parent::text is null
-        or (j.group_id = :parent::text and j.parent = :parent::text)
-        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
-    )
-    and (:enqueued_after::text is null or j.enqueued_at >= :enqueued_after::text::timestamptz)
-    and (:enqueued_before::text is null or j.enqueued_at < :enqueued_before::text::timestamptz)
-    and (:finished_after::text is null or j.finished_at >= :finished_after::text::timestamptz)
-    and (:finished_before::text is null or j.finished_at < :finished_before::text::timestamptz)
-    and (:redrives_below::bigint is null or j.redrives < :redrives_below::bigint)
-    and (
-        :error_types::text[] is null
-        or (
-            select f.type from offpath.failure f
-            where f.job = j.id
-            order by f.delivery desc
-            limit 1
-        ) = any (:error_types::text[])
-    )
+/* part: find_filter */
     and (:after::text is null or j.id > :after::text::uuid)
 order by
     -- members of a group are few: without this the planner walks all jobs by id to find them

@@ -70,14 +70,7 @@ update offpath_job set
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, 'scheduled,ready') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
+        /* part: kept_key */
     end
 where
     gate in (select value from json_each(:ids))
@@ -103,14 +96,7 @@ update offpath_job set
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, 'dead') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
+        /* part: kept_key */
     end
 where
     gate in (select value from json_each(:ids))

@@ -23,14 +23,7 @@ update offpath_job set
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, 'cancelled') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
+        /* part: kept_key */
     end
 where
     id in (select value from json_each(:ids)) and finished_at is null and +state <> 'running'
@@ -196,14 +189,7 @@ update or ignore offpath_job set
     unique_slot = case
         when unique_key is null then null
         when not instr(unique_states, new.value ->> 'state') then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
+        /* part: kept_key */
     end
 from json_each(:batch) as new
 where offpath_job.id = new.value ->> 'id'

@@ -117,3 +117,14 @@ select (
     order by job.limit_key, job.queue limit 1
 )
 from line where line.key is not null
+
+-- part: kept_key
+-- A job that a change lets have its unique key keeps it, or takes it if nobody has it.
+when unique_slot is not null then unique_slot
+when
+    (unique_until is null or unique_until > :now)
+    and not exists (
+        select 1 from offpath_job as other
+        where other.unique_slot = offpath_job.unique_key
+    )
+    then unique_key

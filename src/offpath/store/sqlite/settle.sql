@@ -7,14 +7,7 @@
                 unique_states, case when cancel_requested then 'cancelled' else new.value ->> 3 end
             )
             then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
+        /* part: kept_key */
     end
 from json_each(:batch) as new
 where

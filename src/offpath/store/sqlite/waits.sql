@@ -133,14 +133,7 @@ update or ignore offpath_job set
                 unique_states, case judged.value ->> 'fate' when 'woken' then 'scheduled,ready' else 'dead' end
             )
             then null
-        when unique_slot is not null then unique_slot
-        when
-            (unique_until is null or unique_until > :now)
-            and not exists (
-                select 1 from offpath_job as other
-                where other.unique_slot = offpath_job.unique_key
-            )
-            then unique_key
+        /* part: kept_key */
     end
 from json_each(:batch) as judged
 where offpath_job.id = judged.value ->> 'id'
