@@ -224,7 +224,9 @@ if not typing.TYPE_CHECKING:  # so that a name that is not there is an error to 
             return importlib.import_module(f"offpath.{name}")
         if not name.startswith("_") and (place := _place_of(name)) is not None:
             raise ImportError(f"{name} is in {place}: from {place} import {name}", name=name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
+        from offpath.model.other_words import OF_PACKAGE, missing
+
+        raise missing(None, f"module {__name__!r}", name, OF_PACKAGE)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__, *_MODULES})

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
-from offpath.config import Settings, load_settings
+from offpath.config import FIELDS, Settings, load_settings
 from offpath.errors import InvalidArgument
 from offpath.events.event_log import EventLog, EventVerbs, accepted
 from offpath.events.event_writer import MessageWriter
@@ -31,6 +31,7 @@ from offpath.jobs.client.session import StoreSession
 from offpath.jobs.client.signal_verbs import SignalVerbs
 from offpath.jobs.client.waiters import Waiters
 from offpath.jobs.client.worker_verbs import WorkingVerbs, surrounding
+from offpath.jobs.define.definition import checked_codec
 from offpath.jobs.define.registry import Registry
 from offpath.jobs.define.task_verbs import AnyTask, TaskVerbs
 from offpath.jobs.schedules.schedules import Schedules
@@ -138,7 +139,7 @@ class App(
         self.settings = settings or load_settings(url=url, migrate=migrate)
         """The configuration: arguments, environment, project file, defaults."""
         self._level = _level(defaults)
-        self._codec = codec or JsonCodec()
+        self._codec = checked_codec(codec) or JsonCodec()
         self._strict = strict
         self._own_extensions, self._around = surrounding(extensions, around)
         self._headers = header_rules(carry_headers, send_headers)
@@ -489,7 +490,8 @@ def _level(defaults: AppOptions) -> OptionLevel:
     """Checked defaults of an app's tasks. Raises ``InvalidArgument``."""
     if unknown := defaults.keys() - AppOptions.__annotations__.keys():
         names = {*AppOptions.__annotations__, *inspect.signature(App).parameters} - {"defaults"}
-        checks.known(unknown, names, "an app has no setting")
+        checks.no_settings(unknown, FIELDS)
+        checks.known(unknown, {*names, *FIELDS}, "an app has no setting")
     return checked(Options(**defaults))
 
 

@@ -150,6 +150,17 @@ def known(given: Iterable[str], names: Collection[str], whose: str) -> None:
             raise InvalidArgument(f"{whose} {one!r}; {like(one, names)}")
 
 
+def no_settings(given: Iterable[str], settings: Collection[str]) -> None:
+    """Refuse settings where an app takes keywords, and say where they go."""
+    for name in given:
+        if name in settings:
+            raise InvalidArgument(
+                f"{name!r} is a setting, which is not a keyword of an app: write "
+                f"OFFPATH_{name.upper()}, or {name.replace('_', '-')} in [tool.offpath], or "
+                f"App(settings=offpath.config.load_settings({name}=...))"
+            )
+
+
 def like(given: str, names: Collection[str]) -> str:
     """The ones of ``names`` that may have been meant: by another library's word, or a slip."""
     import difflib

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, defstruct
 
 from offpath.errors import InvalidArgument, InvalidInput, TaskError
+from offpath.model.options import option_hint
 from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
 from offpath.runtime.hooks import CodecHooks
@@ -176,7 +177,7 @@ class InputModel:
         try:
             return self._layout.collect(args, kwargs)
         except TypeError as error:
-            raise InvalidInput(f"task {self.name!r}: {error}") from error
+            raise InvalidInput(f"task {self.name!r}: {error}{option_hint(str(error))}") from error
 
     def _decode(self, text: str) -> Bound:
         try:

@@ -110,7 +110,7 @@ def definition_of(
     if concurrency is not None:
         checks.integer(concurrency, "concurrency", least=1, most=1_000_000)
     context = takes_context(fn, kind)
-    codec = _codec(settings.get("codec"), name) or codecs.app
+    codec = checked_codec(settings.get("codec"), f"task {name}: ") or codecs.app
     own, group = returned_types(fn, name)
     is_async = inspect.iscoroutinefunction(inspect.unwrap(fn))
     unique, limit, fair = settings.get("unique"), settings.get("limit"), settings.get("fair_key")
@@ -176,11 +176,12 @@ def _flag(given: object, where: str, default: bool) -> bool:
     return given
 
 
-def _codec(given: Codec | None, task: str) -> Codec | None:
+def checked_codec(given: Codec | None, where: str = "") -> Codec | None:
+    """The codec, or None, as it was given. Raises ``TaskError`` for what is not one."""
     missing = [each for each in ("encode", "decode") if not callable(getattr(given, each, None))]
     if given is not None and missing:
         raise TaskError(
-            f"task {task}: a codec has encode(value) and decode(text, type); {given!r:.80} has no "
+            f"{where}a codec has encode(value) and decode(text, type); {given!r:.80} has no "
             f"{' and no '.join(missing)}"
         )
     return given
@@ -255,7 +256,7 @@ def _name_of(fn: Callable[..., Any], given: str | None) -> str:
             f"{what} has no name by which a worker could find it: give one, "
             'app.task(name="mail.send")(...), or write a function with def'
         )
-    return checks.name(given or own, "task name")
+    return checks.name(own if given is None else given, "task name")
 
 
 def _refuse_unknown(settings: TaskSettings) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from offpath.errors import DuplicateTask, UnknownTask
+from offpath.model import checks
 from offpath.model.fan_out import TASK as FAN_OUT
 
 _SHOWN = 5
@@ -65,7 +66,7 @@ class Registry(Mapping[str, TaskT]):
     def named(self, name: str) -> TaskT:
         """The task of this name. Raises ``UnknownTask`` listing names like it."""
         try:
-            return self._tasks[name]
+            return self._tasks[checks.name(name, "task name")]
         except KeyError:
             near = self._near(name)
             raise UnknownTask(f"no task is named {name!r} in this app; {near}") from None

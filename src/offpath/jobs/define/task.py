@@ -172,15 +172,9 @@ class Task(Sending[P, S, G]):
 
         def __getattr__(self, name: str) -> object:
             """Refuse a method of another library's tasks, with what to write here."""
-            from offpath.model.other_words import VERBS
+            from offpath.model.other_words import VERBS, missing
 
-            ours = VERBS.get(name)
-            hint = "" if ours is None else f"; write `{ours}`"
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}{hint}",
-                name=name,
-                obj=self,
-            )
+            raise missing(self, f"{type(self).__name__!r} object", name, VERBS)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - narrowed below
         """Call the function itself."""

@@ -30,6 +30,7 @@ from offpath.jobs.values.group_values import GroupValues
 from offpath.jobs.values.plan import Plan
 from offpath.model import checks
 from offpath.model.options import OptionLevel, resolve
+from offpath.model.other_words import OF_APP, refusing
 from offpath.runtime.signature import ResultModel
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class TaskVerbs(BatchVerbs):
     _codec: Codec
     _strict: bool
     _around: tuple[Around, ...]
+
+    if not TYPE_CHECKING:  # a type checker says itself that there is no such attribute
+        __getattr__ = refusing(OF_APP)
 
     def _sender(self) -> Sender:
         raise NotImplementedError

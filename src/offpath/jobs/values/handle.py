@@ -9,6 +9,7 @@ import msgspec
 from offpath.errors import GroupFailed, InvalidArgument, JobCancelled, JobDead, JobNotFound
 from offpath.jobs.values.job import G_co, S_co
 from offpath.model.job import DeadReason, JobRecord, JobState, Progress
+from offpath.model.other_words import OF_HANDLE, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -66,6 +67,9 @@ class Handle(Generic[S_co, G_co]):
         self._decode = decode
         self._decode_group = decode_group or decode
         self._created = created
+
+    if not TYPE_CHECKING:  # a type checker says itself that there is no such attribute
+        __getattr__ = refusing(OF_HANDLE)
 
     def __repr__(self) -> str:
         """Show the id."""

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
     """The same settings but for these. Raises ``InvalidArgument``."""
-    unknown = [name for name in overrides if name not in WorkerOverrides.__annotations__]
-    if unknown:
-        known = ", ".join(WorkerOverrides.__annotations__)
-        raise InvalidArgument(f"a worker has no setting {unknown[0]!r}; it has {known}")
+    checks.known(overrides, WorkerOverrides.__annotations__, "a worker has no setting")
     given = {
         name: value for name, value in overrides.items() if value is not None and name not in HOOKS
     }

@@ -40,6 +40,7 @@ from offpath.jobs.worker.upkeep import (
     turn_of,
 )
 from offpath.jobs.worker.waiting_work import WaitingCounts
+from offpath.model import checks
 from offpath.model.glance import Concern
 from offpath.model.health import WorkerReport
 from offpath.runtime.loop import Tasks
@@ -266,8 +267,10 @@ class Worker:
         """Run everything that is due now and what it leads to; returns what ended, and how.
 
         At most ``limit`` attempts. For tests and one-off runs. A worker that was not started is
-        stopped afterwards.
+        stopped afterwards. Raises ``InvalidArgument`` for a limit that is not a number.
         """
+        if limit is not None:
+            checks.integer(limit, "limit", least=1, most=10**9)
         before = self.counts
         own = await self._begin()
         if own:

@@ -23,6 +23,7 @@ _DEFAULTS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "11000",
 }
+_MOST_PORT: Final = 65_535
 _DIRECT: Final = "offpath_direct"
 _NOTIFY: Final = "offpath_notify_url"
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
@@ -121,7 +122,17 @@ def _conninfo(url: str, application_name: str) -> str:
         raise InvalidArgument(
             "not a Postgres URL: write postgresql://user:password@host:5432/database"
         ) from None
+    _require_ports(str(given.get("port") or ""))
     return make_conninfo("", **{"application_name": application_name, **_DEFAULTS, **given})
+
+
+def _require_ports(ports: str) -> None:
+    """Refuse here what would be an error of the driver, after all its attempts to connect."""
+    for port in filter(None, ports.split(",")):
+        if not (port.isascii() and port.isdigit() and 1 <= int(port[:9]) <= _MOST_PORT):
+            raise InvalidArgument(
+                f"the port of a Postgres URL is a number from 1 to {_MOST_PORT}, not {port[:40]!r}"
+            )
 
 
 def _shown(url: str) -> str:
