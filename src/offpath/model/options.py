@@ -495,17 +495,3 @@ def _group_policy(policy: str) -> GroupPolicy:
         raise InvalidArgument(
             f"group_policy must be one of {', '.join(GroupPolicy)}, not {policy!r}"
         ) from error
-
-
-def option_hint(text: str) -> str:
-    """What is meant by an argument that a function has not, and that is an option of jobs.
-
-    ``text`` is msgspec's own of the argument.
-    """
-    from offpath.model.other_words import OPTIONS
-
-    name = text.removeprefix("Unexpected keyword argument ").strip("'")
-    name = OPTIONS.get(name, name)
-    if name not in {*Options.__struct_fields__, "within"}:
-        return ""
-    return f"; {name} is an option: write task.options({name}=...).enqueue(...)"

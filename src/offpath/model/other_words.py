@@ -34,6 +34,17 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 """Options of Celery, Dramatiq, RQ, Procrastinate and Taskiq → the option here."""
 
+_OURS: Final = {
+    *OPTIONS.values(),
+    "fair_key",
+    "group_policy",
+    "headers",
+    "priority",
+    "tags",
+    "within",
+}
+"""Options of a job that are looked for among the arguments of its function."""
+
 VERBS: Final[Mapping[str, str]] = {
     "delay": "await task.enqueue(...)",
     "apply_async": "await task.options(...).enqueue(...)",
@@ -143,3 +154,15 @@ def refusing(words: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
         raise missing(self, f"{type(self).__name__!r} object", name, words)
 
     return get
+
+
+def option_hint(text: str) -> str:
+    """What is meant by an argument that a function has not, and that is an option of jobs.
+
+    ``text`` is msgspec's own of the argument.
+    """
+    name = text.removeprefix("Unexpected keyword argument ").strip("'")
+    name = OPTIONS.get(name, name)
+    if name not in _OURS:
+        return ""
+    return f"; {name} is an option: write task.options({name}=...).enqueue(...)"

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, defstruct
 
 from offpath.errors import InvalidArgument, InvalidInput, TaskError
-from offpath.model.options import option_hint
+from offpath.model.other_words import option_hint
 from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
 from offpath.runtime.hooks import CodecHooks
