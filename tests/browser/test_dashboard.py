@@ -55,7 +55,7 @@ async def test_nothing_foreign_is_run(page: Page, site: Served, paths: list[str]
         assert await page.evaluate("window.hacked === undefined"), path
 
 
-@pytest.mark.parametrize("width", [320, 768, 1280])
+@pytest.mark.parametrize("width", [320, 700, 1100, 1440])
 async def test_nothing_overflows_the_screen(
     page: Page, site: Served, paths: list[str], width: int
 ) -> None:

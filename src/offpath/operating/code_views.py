@@ -125,10 +125,13 @@ async def _live(app: App) -> list[FleetMember]:
 # -- sweeps ----------------------------------------------------------------------------------------
 
 
-async def sweeps(app: App) -> SweepList:
-    """The sweeps of this app, and those that live workers drive for others."""
+async def sweeps(app: App, home: App | None = None) -> SweepList:
+    """The sweeps of this app, and those that live workers drive for others.
+
+    ``home`` is the app whose code is here, where that is another one than the one that reads.
+    """
     live = await _live(app)
-    known = app.sweeps.list()
+    known = (home or app).sweeps.list()
     own = {one.name for one in known}
     others = sorted({name for one in live for name in _driven(one)} - own)
     told = [_sweep(one.name, one, live) for one in known]

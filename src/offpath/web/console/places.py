@@ -164,8 +164,8 @@ class Place:
     async def _open(self) -> App:
         app = App(settings=self.settings, store=looking_store(self.settings), auto_start=False)
         if self._given is not None:
-            # What only code knows: tasks with their schemas, sweeps with their terms.
-            app.tasks, app.sweeps = self._given.tasks, self._given.sweeps
+            # What only code knows: tasks with their schemas. Its sweeps work on its own store.
+            app.tasks = self._given.tasks
         try:
             await require_current_schema(app)
             await app.open()

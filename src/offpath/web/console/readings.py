@@ -19,6 +19,7 @@ from offpath.health.fleet import MOST_COUNTED, member
 from offpath.model import checks
 from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
+from offpath.model.lease import WorkerAsk, WorkerRequest
 from offpath.model.limit import QueueRecord
 from offpath.operating import actions, list_views, overview, stats_views, views
 from offpath.operating.documents import actions as action_documents
@@ -103,6 +104,13 @@ class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
     """A worker with the jobs that it holds."""
 
     held: tuple[HeldJob, ...]
+    asked: tuple[WorkerAsk, ...]
+    """Requests of operators that it has not answered, the oldest first."""
+    answered: WorkerRequest | None
+    """The last request that it has carried out."""
+    answered_at: datetime | None
+    dump: str | None
+    """The text of its answer: where its tasks stand. It is shown to whoever may see payloads."""
 
 
 async def _overview(app: App, asking: Asking) -> Overview:
@@ -235,13 +243,24 @@ async def _workers(app: App, _: Asking) -> WorkerList:
 
 async def _worker(app: App, asking: Asking) -> WorkerShown:
     worker_id = asking.path["id"]
-    known, held = await asyncio.gather(app.workers(), app.store().held(worker_id))
+    store = app.store()
+    known, held, desk = await asyncio.gather(
+        app.workers(), store.held(worker_id), store.worker_desk(worker_id)
+    )
     found = next((one for one in known if one.info.id == worker_id), None)
     if found is None:
         raise NotFound(f"there is no worker {worker_id} (any more): they are kept for an hour")
     told = asdict(workers.describe(member(found)))
     mine = ({name: getattr(one, name) for name in HeldJob.__struct_fields__} for one in held)
-    return WorkerShown(**told, held=tuple(HeldJob(**one) for one in mine))
+    answer = None if desk is None else desk.answer
+    return WorkerShown(
+        **told,
+        asked=() if desk is None else desk.asked,
+        held=tuple(HeldJob(**one) for one in mine),
+        answered=None if answer is None else answer.request,
+        answered_at=None if answer is None else answer.at,
+        dump=None if answer is None else asking.seen.traceback(answer.text),
+    )
 
 
 async def _actions(app: App, asking: Asking) -> ActionPage:

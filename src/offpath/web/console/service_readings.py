@@ -11,8 +11,8 @@ from offpath.operating.documents.sweeps import SweepList
 from offpath.web.console.document_row import Asking, DocumentReading
 
 
-async def _sweeps(app: App, _: Asking) -> SweepList:
-    return await code_views.sweeps(app)
+async def _sweeps(app: App, asking: Asking) -> SweepList:
+    return await code_views.sweeps(app, asking.home)
 
 
 async def _config(app: App, _: Asking) -> ConfigurationDocument:
