@@ -24,7 +24,7 @@ from offpath.model.unsent import unsent
 from offpath.runtime.baggage import with_carried
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
     from datetime import timedelta
 
     from offpath.jobs.client.session import StoreSession
@@ -46,8 +46,10 @@ class Client:
         self,
         opened: Callable[[], Awaitable[StoreSession]],
         extended: Callable[[], Extensions | None] = lambda: None,
+        live: Callable[[], StoreSession | None] = lambda: None,
     ) -> None:
         self._opened = opened
+        self._live = live
         self._extended = extended
 
     async def send(self, jobs: Sequence[Sent], within: object = None) -> list[Handle[Any, Any]]:
@@ -102,11 +104,19 @@ class Client:
             handles.append(Handle(answer.job_id, self, first.decode, group, created=created))
         return handles
 
-    async def wait(self, job_id: str, timeout: float | timedelta | None) -> JobRecord:  # noqa: ASYNC109
+    def wait(
+        self, job_id: str, timeout: float | timedelta | None
+    ) -> Coroutine[Any, Any, JobRecord]:
         """The record of a job once it has ended."""
         limit = None if timeout is None else seconds(timeout, "timeout")
+        session = self._live()
+        if session is None or in_handler():
+            return self._wait(job_id, limit)
+        return session.waiters.wait(job_id, limit)  # very many may wait so, at the least memory
+
+    async def _wait(self, job_id: str, limit: float | None) -> JobRecord:
         session = await self._opened()
-        if not in_handler():  # very many may wait so, at the least memory
+        if not in_handler():
             return await session.waiters.wait(job_id, limit)
         async with standing_by(job_id, session.store.get):
             return await session.waiters.wait(job_id, limit)

@@ -108,6 +108,15 @@ class Lifecycle(Generic[SessionT]):
         _check_home(live.loop)
         return live.session
 
+    def live(self) -> SessionT | None:
+        """The session if it is open."""
+        self._forget_inherited()
+        live = self._live
+        if live is None:
+            return None
+        _check_home(live.loop)
+        return live.session
+
     async def open(self) -> SessionT:
         """The session, opened if need be, also after a close."""
         self._forget_inherited()

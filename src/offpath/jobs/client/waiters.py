@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from offpath.errors import AppClosed, JobNotFound, OffpathError, WaitTimeout
 from offpath.jobs.client.standing import of_group, of_job, untaken
@@ -73,6 +73,8 @@ class WaitedKind(Protocol):
 
 
 R = TypeVar("R", bound=WaitedKind)
+_Futures: TypeAlias = "asyncio.Future[R | OffpathError] | set[asyncio.Future[R | OffpathError]]"
+"""The waits for one id: mostly one, for which a set would be as large as all the rest."""
 
 
 class WaitLine(Generic[R]):
@@ -93,24 +95,29 @@ class WaitLine(Generic[R]):
         """The reason why it has not ended, by what the fleet says; asked when the wait is over."""
         self.read = read
         self.ended = ended
-        self.waiting: dict[str, set[asyncio.Future[R | OffpathError]]] = {}
+        self.waiting: dict[str, _Futures[R]] = {}
         self.suspects: set[str] = set()
 
     def enter(self, wanted: str) -> asyncio.Future[R | OffpathError]:
         """Begin to wait."""
         future: asyncio.Future[R | OffpathError] = asyncio.get_running_loop().create_future()
-        self.waiting.setdefault(wanted, set()).add(future)
+        there = self.waiting.get(wanted)
+        if there is None:
+            self.waiting[wanted] = future
+        elif isinstance(there, set):
+            there.add(future)
+        else:
+            self.waiting[wanted] = {there, future}
         self.suspects.add(wanted)
         return future
 
     def leave(self, wanted: str, future: asyncio.Future[R | OffpathError]) -> None:
         """Wait no more."""
-        futures = self.waiting.get(wanted)
-        if futures is None:
-            return
-        futures.discard(future)
-        if not futures:
-            del self.waiting[wanted]
+        there = self.waiting.get(wanted)
+        if isinstance(there, set):
+            there.discard(future)
+        if not there or there is future:
+            self.waiting.pop(wanted, None)
             self.suspects.discard(wanted)
 
     def suspect(self, ids: Iterable[str]) -> bool:
@@ -140,14 +147,14 @@ class WaitLine(Generic[R]):
 
     def _tell(self, wanted: str, record: R | None) -> None:
         """Each waiter gets its own error: one raised twice would mix its tracebacks."""
-        for future in self.waiting.pop(wanted, ()):
+        for future in _each(self.waiting.pop(wanted, None)):
             if not future.done():
                 future.set_result(record or _not_found(self.word, wanted))
 
     def close(self) -> None:
         """End every wait."""
         for futures in self.waiting.values():
-            for future in futures:
+            for future in _each(futures):
                 if not future.done():
                     future.set_result(AppClosed("the app was closed while this wait went on"))
 
@@ -335,6 +342,12 @@ class Waiters:
             self._hinted = True
             self._pace.reset()
             self._wake.set()
+
+
+def _each(futures: _Futures[R] | None) -> Iterable[asyncio.Future[R | OffpathError]]:
+    if futures is None:
+        return ()
+    return futures if isinstance(futures, set) else (futures,)
 
 
 def _chunks(ids: Sequence[str]) -> Iterable[Sequence[str]]:

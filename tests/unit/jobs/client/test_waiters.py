@@ -214,6 +214,23 @@ async def test_several_wait_for_one_job(store: Counting, waiters: Waiters) -> No
     assert errors[0] is not errors[1]
 
 
+@pytest.mark.parametrize("leaving", [(0,), (1,), (0, 1), (2, 0, 1)], ids=str)
+async def test_some_of_several_waits_for_one_job_are_given_up(
+    leaving: tuple[int, ...], store: Counting, waiters: Waiters
+) -> None:
+    (job,) = await add(store)
+    waits = start(waiters, [job] * 3)
+    await settle_down()
+    for one in leaving:
+        waits[one].cancel()
+        await asyncio.wait([waits[one]])
+    assert len(waiters) == (len(leaving) < 3)
+    waiters.ended(await finish(store))
+    left = [wait for number, wait in enumerate(waits) if number not in leaving]
+    assert all(one.id == job for one in await asyncio.gather(*left))
+    assert len(waiters) == 0
+
+
 async def test_ten_thousand_waits_stay_flat(store: Counting, waiters: Waiters) -> None:
     store.silent = True
     ids = await add(store, 10_000)
