@@ -117,7 +117,7 @@ EVERY = {
     ("signal", "worker_process_init"): "unsupported",
     ("task", "Base"): "unsupported",
     ("task", "add"): "as_is",
-    ("task", "later"): "unsupported",
+    ("task", "later"): "changed",
     ("option", "@task bind"): "as_is",
     ("option", "@task autoretry_for"): "as_is",
     ("option", "@task soft_time_limit"): "unsupported",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from datetime import timedelta
@@ -106,7 +107,7 @@ def test_a_method_of_a_result_is_refused(shop: Celery, name: str) -> None:
     ("module", "names"),
     [
         (signals, absent(catalogue.SIGNALS)),
-        (exceptions, ["Ignore", "Reject", "SoftTimeLimitExceeded"]),
+        (exceptions, ["Ignore", "Reject"]),
         (schedules, ["solar"]),
     ],
 )
@@ -130,7 +131,8 @@ async def _later() -> None: ...
     ("make", "word"),
     [
         (lambda shop: Celery("x"), "offpath="),
-        (lambda shop: shop.task(_later), "native task"),
+        (lambda shop: shop.task(_later).map([1]), "a job each"),
+        (lambda shop: shop.task(_later).chunks([[1]], 1), "a job each"),
         (lambda shop: shop.task(max_retries=-1)(_add), "max_retries"),
         (lambda shop: shop.task(rate_limit="ten")(_add), "rate_limit"),
         (lambda shop: shop.task(retry_kwargs={"queue": "a"})(_add), "retry_kwargs"),
@@ -325,3 +327,100 @@ def test_a_django_that_is_imported_and_not_set_up_does_not_matter(tmp_path: Path
     )
     url = f"sqlite:///{tmp_path / 'work.db'}"
     subprocess.run([sys.executable, "-c", code, url], check=True)
+
+
+# -- async tasks ---------------------------------------------------------------------------------
+
+
+def ran(shop: Celery, result: AsyncResult) -> tuple[str, Any]:
+    """The state of a call and what it gave, after a worker has run it."""
+    shop.offpath.blocking.run(lambda: drain(shop.offpath, timeout=20))
+    return result.state, result.result
+
+
+def test_an_async_task_runs_with_its_request_and_what_follows_it(shop: Celery) -> None:
+    @shop.task(bind=True)
+    async def double(self: Any, n: int) -> list[Any]:
+        await asyncio.sleep(0)
+        return [2 * n, self.request.retries, self.request.id]
+
+    @shop.task
+    async def first(several: list[Any]) -> Any:
+        return several[0]
+
+    result = double.delay(4)
+    assert ran(shop, result) == ("SUCCESS", [8, 0, result.id])
+    assert ran(shop, chain(double.s(5), first.s()).apply_async()) == ("SUCCESS", 10)
+
+
+def test_the_soft_limit_is_raised_where_an_async_task_waits_and_may_be_caught(shop: Celery) -> None:
+    @shop.task(soft_time_limit=0.05, time_limit=30)
+    async def cleans_up() -> str:
+        try:
+            await asyncio.Event().wait()
+        except exceptions.SoftTimeLimitExceeded:
+            await asyncio.sleep(0)  # it may go on waiting: the error comes once
+            return "cleaned up"
+        return "never"
+
+    @shop.task(soft_time_limit=0.05)
+    async def fails() -> None:
+        await asyncio.Event().wait()
+
+    @shop.task(soft_time_limit=0.05, autoretry_for=(exceptions.SoftTimeLimitExceeded,))
+    async def again() -> None:
+        await asyncio.Event().wait()
+
+    @shop.task(soft_time_limit=60)
+    async def quick() -> str:
+        await asyncio.sleep(0)
+        return "quick"
+
+    assert ran(shop, cleans_up.delay()) == ("SUCCESS", "cleaned up")
+    state, error = ran(shop, fails.delay())
+    assert (state, type(error).__name__) == ("FAILURE", "SoftTimeLimitExceeded")
+    assert ran(shop, again.delay())[0] == "RETRY"
+    assert ran(shop, quick.delay()) == ("SUCCESS", "quick")
+
+
+def test_an_async_errback_is_awaited(shop: Celery) -> None:
+    told: list[Any] = []
+
+    @shop.task
+    async def tell(request: Any, error: BaseException, failure: Any) -> None:
+        await asyncio.sleep(0)
+        told.append((request.id, str(error)))
+
+    @shop.task
+    def fails() -> None:
+        raise LookupError("gone")
+
+    result = fails.apply_async(link_error=tell.s())
+    assert ran(shop, result)[0] == "FAILURE"
+    assert told == [(result.id, "gone")]
+
+
+def test_what_an_async_task_waits_for_may_fail_and_the_limit_stays_away(shop: Celery) -> None:
+    @shop.task(soft_time_limit=60)
+    async def fails() -> str:
+        try:
+            await asyncio.wait_for(asyncio.Event().wait(), 0.01)
+        except TimeoutError:
+            return "its own limit"
+        return "never"
+
+    assert ran(shop, fails.delay()) == ("SUCCESS", "its own limit")
+
+
+def test_the_hard_limit_goes_before_the_soft_one(shop: Celery) -> None:
+    @shop.task(soft_time_limit=0.2, time_limit=0.05, max_retries=0)
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    state, error = ran(shop, slow.delay())
+    assert state == "FAILURE"
+    assert not isinstance(error, exceptions.SoftTimeLimitExceeded)
+
+
+def test_a_soft_limit_of_a_thread_is_refused(shop: Celery) -> None:
+    refused(lambda: shop.task(_add, soft_time_limit=3), "no error can be raised in the thread")

@@ -311,7 +311,7 @@ IMPORTS: Final[Words] = {
     "MaxRetriesExceededError": _same("natively the last error is recorded; the job is dead"),
     "TimeoutError": _same("offpath.WaitTimeout"),
     "TaskRevokedError": _same("offpath.JobCancelled"),
-    "SoftTimeLimitExceeded": _SOFT,
+    "SoftTimeLimitExceeded": _changed("raised in async tasks, where they wait; in no other"),
     "TimeLimitExceeded": _same("the failure's kind is `timeout`"),
     "Ignore": _absent("return: a job that has nothing to do has succeeded"),
     "Reject": _absent("raise offpath.Abort, or offpath.Snooze to have it run again"),

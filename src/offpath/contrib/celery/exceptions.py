@@ -54,6 +54,10 @@ class TaskRevokedError(CeleryError):
     """The task was cancelled, or was to be started after it had expired."""
 
 
+class SoftTimeLimitExceeded(Exception):
+    """An async task has run for its ``soft_time_limit``: raised in it, so that it may clean up."""
+
+
 class TimeLimitExceeded(CeleryError):
     """The task ran longer than its ``time_limit``."""
 

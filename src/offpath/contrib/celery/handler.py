@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from offpath.contrib.celery import signals
@@ -22,12 +23,13 @@ from offpath.contrib.celery.running_call import (
     note_of,
     request_of,
 )  # fmt: skip
+from offpath.contrib.celery.soft_limit import within_soft_limit
 from offpath.contrib.celery.values import revived, stored
 from offpath.errors import Abort, RetryAfter
 from offpath.errors.control import ControlFlow
 from offpath.jobs.handler.context import Context
 from offpath.jobs.values.run import Interruption
-from offpath.model.job import JobState
+from offpath.model.job import JobRecord, JobState
 
 if TYPE_CHECKING:
     from offpath.contrib.celery.app_face import AppFace
@@ -44,10 +46,30 @@ def native_handler(app: AppFace, task: CeleryTask) -> Callable[..., Any]:
         call.take_results(given)
         return call.run(given.args, given.kwargs)
 
+    async def run_async(ctx: Context, /, *args: Any, **kwargs: Any) -> Any:
+        call = _CeleryCall(app, task, ctx)
+        given = signature.bind(*revived(args), **revived(kwargs))
+        await call.take_results_async(given)
+        return await call.run_async(given.args, given.kwargs)
+
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_ONLY, annotation=Context)
-    made: Any = functools.update_wrapper(run, task.run)
+    made: Any = functools.update_wrapper(run_async if task.is_async else run, task.run)
     made.__signature__ = signature.replace(parameters=[context, *signature.parameters.values()])
-    return run
+    handler: Callable[..., Any] = made
+    return handler
+
+
+class _CallEnd:
+    """The end of one call, as its signals tell it."""
+
+    def __init__(self) -> None:
+        self.state = FAILURE  # until something else is known
+        self.value: Any = None
+
+    def succeeded(self, value: Any) -> Any:
+        """Note the value; returns it."""
+        self.state, self.value = SUCCESS, value
+        return value
 
 
 class _CeleryCall:
@@ -61,9 +83,18 @@ class _CeleryCall:
 
     def take_results(self, given: inspect.BoundArguments) -> None:
         """Put the results of what it waited for in the place of the first argument."""
-        if self._note.take is None:
-            return
-        values = [value_of(one) for one in self._app.records(self._ctx.dependents)]
+        if self._note.take is not None:
+            self._take(given, self._app.records(self._ctx.dependents))
+
+    async def take_results_async(self, given: inspect.BoundArguments) -> None:
+        """Do the same in the worker's event loop."""
+        if self._note.take is not None:
+            found = await self._app.offpath.store().get(self._ctx.dependents)
+            rows = {one.id: one for one in found}
+            self._take(given, [rows[one] for one in self._ctx.dependents])
+
+    def _take(self, given: inspect.BoundArguments, records: Sequence[JobRecord]) -> None:
+        values = [value_of(one) for one in records]
         value = values if self._note.take == "list" else values[0]
         first, kind = next((one.name, one.kind) for one in given.signature.parameters.values())
         if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -76,41 +107,65 @@ class _CeleryCall:
 
         Raises ``RetryAfter`` where it is to run again, otherwise ``Abort`` with what it raised.
         """
+        with self._told(args, kwargs) as ended:
+            with self._judged():
+                value = self._task(*args, **kwargs)
+            return stored(ended.succeeded(self._followed(value)))
+
+    async def run_async(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Await the function; raises as :meth:`run`."""
+        with self._told(args, kwargs) as ended:
+            with self._judged():
+                value = await self._within_limit(self._task(*args, **kwargs))
+            return stored(ended.succeeded(self._followed(value)))
+
+    async def _within_limit(self, call: Coroutine[Any, Any, Any]) -> Any:
+        limit = self._task.terms.soft_time_limit
+        if limit is None:
+            return await call
+        return await within_soft_limit(call, limit, self._app.offpath.clock)
+
+    @contextmanager
+    def _told(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[_CallEnd]:
+        """The request around a call, and the signals about it."""
         expires = self._note.expires
         if expires is not None and self._ctx.now() > expires:
             raise Abort("expired") from TaskRevokedError("expired")
         token = enter(request_of(self._ctx, self._note, args, kwargs))
         told = {"args": args, "kwargs": kwargs}
         self._tell("task_prerun", **told)
-        ended: dict[str, Any] = {"state": FAILURE, "retval": None}
+        ended = _CallEnd()
         try:
-            value = self._value(args, kwargs)
-            ended = {"state": SUCCESS, "retval": value}
-            return stored(value)
+            yield ended
         except RetryAfter as again:
-            ended = {"state": RETRY, "retval": again.__cause__}
+            ended.state, ended.value = RETRY, again.__cause__
             self._tell("task_retry", request=current_request(), reason=again.__cause__, einfo=None)
             raise
         except Abort as end:
             error = end.__cause__ or end
-            ended = {"state": FAILURE, "retval": error}
+            ended.state, ended.value = FAILURE, error
             self._tell(
                 "task_failure", **told, exception=error, traceback=error.__traceback__, einfo=None
             )
             raise
         finally:
-            self._tell("task_postrun", **told, **ended)
+            self._tell("task_postrun", **told, state=ended.state, retval=ended.value)
             leave(token)
 
-    def _value(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        """The end of the function, in our own words."""
         try:
-            value = self._task(*args, **kwargs)
+            yield
             if self._ctx.interruption is Interruption.TIMEOUT:
                 raise TimeLimitExceeded(f"{self._task.name} ran longer than its time_limit")
         except ControlFlow:
-            raise  # our own words
+            raise
         except Exception as error:  # noqa: BLE001 - what a task raises is its end
             self._ended_with(error)
+
+    def _followed(self, value: Any) -> Any:
+        """What follows a success is sent; the value."""
         for each in self._note.link:
             # joined to the end of this attempt: sent once, whatever happens
             self._ctx.enqueue(callback_job(self._app, each, [value]))
@@ -154,7 +209,9 @@ def errback_handler(app: AppFace) -> Callable[..., Any]:
             return None
         request = TaskRequest(id=watched.id, task=watched.task)
         failure = None if watched.failure is None else watched.failure.traceback
-        task(request, error, failure, *called["args"], **called["kwargs"])
+        made = task(request, error, failure, *called["args"], **called["kwargs"])
+        if task.is_async:
+            ctx.blocking(made)
         return None
 
     return run

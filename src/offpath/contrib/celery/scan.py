@@ -15,13 +15,19 @@ from offpath.contrib.celery.catalogue import Counterpart, Meaning, Words
 from offpath.contrib.celery.names import KnownNames, ModuleNames, known_names, makes_apps, source_of
 from offpath.contrib.celery.settings_catalogue import SETTINGS, setting_of
 from offpath.contrib.celery.source_tree import SourceModule, UnreadFile, modules_below
+from offpath.contrib.celery.waits import SOFT
 
 _UNKNOWN: Final = Counterpart(
     Meaning.ABSENT, "nothing here is like it: docs/integrations/celery.md"
 )
 _JSON: Final = Counterpart(Meaning.SAME, "not needed: JSON only")
 _SERIALIZERS: Final = frozenset({"serializer", "task_serializer", "result_serializer"})
-_ASYNC: Final = Counterpart(Meaning.ABSENT, "a native task: @app.task on the async function")
+_ASYNC: Final = Counterpart(
+    Meaning.CHANGED, "runs in the worker's event loop: await native verbs in it, not delay()"
+)
+_SOFT: Final = Counterpart(
+    Meaning.CHANGED, "raised where the task waits; natively timeout= and asyncio.timeout()"
+)
 _REQUEST: Final = frozenset(
     {"id", "retries", "headers", "args", "kwargs", "root_id", "parent_id", "delivery_info", "task"}
 )
@@ -136,7 +142,8 @@ class _ModuleReader(ast.NodeVisitor):
         asynchronous = isinstance(node, ast.AsyncFunctionDef)
         self._note(node, "task", node.name, _ASYNC if asynchronous else native)
         given = made.keywords if isinstance(made, ast.Call) else []
-        self._options(given, catalogue.TASK_OPTIONS, "@task")
+        words = {**catalogue.TASK_OPTIONS, SOFT: _SOFT} if asynchronous else catalogue.TASK_OPTIONS
+        self._options(given, words, "@task")
         return any(one.arg == "bind" and _truth(one.value) for one in given)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from offpath.contrib.celery.canvas import Signature, chunked, group, several
-from offpath.contrib.celery.catalogue import TASK_METHODS
+from offpath.contrib.celery.catalogue import TASK_METHODS, TASK_OPTIONS
 from offpath.contrib.celery.exceptions import MaxRetriesExceededError, NotInShim, Retry, refuse
 from offpath.contrib.celery.results import AsyncResult
 from offpath.contrib.celery.running_call import TaskRequest, current_request, throw_is_absent
-from offpath.contrib.celery.waits import TaskTerms, retries_of
+from offpath.contrib.celery.waits import SOFT, TaskTerms, retries_of
 
 if TYPE_CHECKING:
     from offpath.contrib.celery.app_face import AppFace
@@ -31,8 +31,9 @@ class CeleryTask:
         name: str,
         app: Callable[[], AppFace],
     ) -> None:
-        if inspect.iscoroutinefunction(function):
-            raise NotInShim(f"{name} is async: make it a native task, @app.offpath.task")
+        self.is_async = inspect.iscoroutinefunction(function)
+        if terms.soft_time_limit is not None and not self.is_async:
+            refuse(TASK_OPTIONS[SOFT], f"@task({SOFT}=)")
         self.run: Callable[..., Any] = function
         self.name = name
         self.terms = terms
@@ -114,15 +115,22 @@ class CeleryTask:
 
     def starmap(self, items: Iterable[Sequence[Any]]) -> Signature:
         """One job that calls it with each list of arguments."""
+        self._require_sync("starmap")
         return several("celery.starmap", self.s(), map(list, items))
 
     def map(self, items: Iterable[Any]) -> Signature:
         """One job that calls it with each item."""
+        self._require_sync("map")
         return several("celery.map", self.s(), items)
 
     def chunks(self, items: Iterable[Sequence[Any]], n: int) -> group:
         """Jobs that call it with ``n`` lists of arguments each."""
+        self._require_sync("chunks")
         return chunked(self.s(), map(list, items), n)
+
+    def _require_sync(self, word: str) -> None:
+        if self.is_async:
+            raise NotInShim(f"{self.name} is async and has no {word}(): group() it, a job each")
 
     def AsyncResult(self, task_id: str) -> AsyncResult:  # noqa: N802 - Celery's name
         """The result of a call of it."""

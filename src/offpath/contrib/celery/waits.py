@@ -14,6 +14,7 @@ from offpath.contrib.celery.exceptions import NotInShim, refuse
 from offpath.model.limit_options import Rate
 
 Errors = tuple[type[BaseException], ...]
+SOFT: Final = "soft_time_limit"
 _RATE: Final = re.compile(r"(?P<count>\d+(\.\d+)?)(/(?P<unit>[smh]))?")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _MOST: Final = 2**31 - 2
@@ -39,6 +40,8 @@ class TaskTerms(Struct, frozen=True, kw_only=True):
     longest: float = 600.0
     jitter: bool = True
     time_limit: float | None = None
+    soft_time_limit: float | None = None
+    """Of an async task."""
     rate: Rate | None = None
 
     def wait(self, retries: int) -> float:
@@ -58,7 +61,7 @@ class TaskTerms(Struct, frozen=True, kw_only=True):
 def task_terms(given: Mapping[str, Any]) -> TaskTerms:
     """The options of ``@app.task(...)``. Raises ``NotInShim`` for what the shim has not."""
     for name, value in given.items():
-        if name == "serializer" and value == "json":
+        if (name == "serializer" and value == "json") or name == SOFT:
             continue
         refuse(TASK_OPTIONS.get(name), f"@task({name}=)")
     retry_kwargs: dict[str, Any] = dict(given.get("retry_kwargs", {}))
@@ -76,6 +79,7 @@ def task_terms(given: Mapping[str, Any]) -> TaskTerms:
         longest=float(given.get("retry_backoff_max", 600.0)),
         jitter=bool(given.get("retry_jitter", True)),
         time_limit=given.get("time_limit"),
+        soft_time_limit=given.get(SOFT),
         rate=_rate(given.get("rate_limit")),
         **{name: given.get(name) for name in _FORWARDED},
     )
