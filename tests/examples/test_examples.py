@@ -87,6 +87,21 @@ PRINTED = {
         "receipt for order 1",
     ],
     "22_flask_orders.py": ["201", "['counted', 'receipt for order 7 of 1']"],
+    "23_logs.py": [
+        "order 7 delivered task=send_receipt attempt=1",
+        "outside of a job task=None attempt=None",
+    ],
+    "24_opentelemetry.py": [
+        "sent within the request: True",
+        "linked to the enqueue: True",
+        "a trace of its own: True",
+        "order: 7",
+    ],
+    "25_sentry.py": [
+        "error: ConnectionError charge attempt 2",
+        "monitor: nightly-report in_progress",
+        "monitor: nightly-report ok",
+    ],
     "marketplace": [
         "credits come in, and are spent",
         "  ann buys 500 credits",

@@ -127,6 +127,14 @@ async def test_a_dead_job_is_one_error_with_its_attempt(envelopes: Envelopes) ->
     assert "hidden" not in sent
 
 
+async def test_our_own_log_of_a_death_is_no_second_error(envelopes: Envelopes) -> None:
+    """With what the SDK does by itself, as in a service."""
+    sentry_sdk.init(dsn=envelopes.dsn, integrations=[OffpathIntegration()])
+    async with made() as app:
+        await failing(app, ValueError("broken"))
+    assert [one["tags"]["task"] for one in envelopes.of("event")] == ["work"]
+
+
 async def test_each_attempt_is_reported_where_that_is_asked_for(envelopes: Envelopes) -> None:
     init(envelopes, final_only=False)
     async with made() as app:

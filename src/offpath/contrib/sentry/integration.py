@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import sentry_sdk
 from sentry_sdk.integrations import Integration
+from sentry_sdk.integrations.logging import ignore_logger
 from sentry_sdk.utils import event_from_exception
 
 from offpath.contrib.sentry.monitors import ScheduleMonitors
@@ -51,6 +52,8 @@ class OffpathIntegration(Integration):
     @staticmethod
     def setup_once() -> None:
         """Install the extension; called once a process."""
+        # the SDK makes an error of each record of that level, and ours tells of the same death
+        ignore_logger("offpath.jobs")
         extend(_EXTENSION)
 
 
