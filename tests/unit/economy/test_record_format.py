@@ -45,7 +45,7 @@ def test_words_and_columns_of_a_processor(tmp_path: Path) -> None:
         "2,fee,fee_1,-0.30,2026-11-01 10:00\n"
         '3,adjustment,dp_1,"-1,012.34",2026-11-01 11:00\n',
     )
-    found = STRIPE.read(file)
+    found = list(STRIPE.read(file))
     assert [(one.kind, one.key, str(one.amount), one.at.hour) for one in found] == [
         (RecordKind.BUY, "ch_1", "USD:12.34", 10),
         (RecordKind.DISPUTE, "dp_1", "USD:1012.34", 11),

@@ -104,7 +104,7 @@ async def test_what_cannot_be_written_holds_up_no_delivery_and_makes_no_pile() -
         raise next(errors)
 
     put_posts = rig.store.put_posts
-    rig.store.put_posts = refused  # type: ignore[assignment]
+    rig.store.put_posts = refused  # type: ignore[method-assign]
     for _ in range(2):
         await rig.publish()
         await rig.run()

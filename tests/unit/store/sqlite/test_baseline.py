@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from offpath.store.schema import SchemaStep
+from offpath.store.sql import Row
 from offpath.store.sqlite import SqliteStore, baseline, migrate
 from offpath.store.sqlite.session import Session
 from tools.baseline import FILE, written
@@ -56,8 +58,7 @@ def test_it_stands_for_the_steps_as_they_are_and_for_no_others() -> None:
 async def test_a_later_step_is_run_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = migrate.steps("offpath.store.sqlite.migrations")[0]
-    later = type(step)(
+    later = SchemaStep(
         number=len(migrate.KNOWN) + 1, name="later", sql="create table later (a)", checksum="0"
     )
     monkeypatch.setattr(migrate, "KNOWN", (*migrate.KNOWN, later))
@@ -71,7 +72,7 @@ async def test_what_was_cut_off_leaves_nothing(
 ) -> None:
     raw = Session.raw
 
-    def cut(session: Session, sql: str) -> list[tuple[object, ...]]:
+    def cut(session: Session, sql: str) -> list[Row]:
         if "offpath_schedule" in sql:
             raise OSError
         return raw(session, sql)
