@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_told_with_its_line(
     tmp_path: Path, form: RecordFormat, text: str, told: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=told):
-        form.read(written(tmp_path, text))
+        list(form.read(written(tmp_path, text)))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_feed_reads_the_file_of_its_window(tmp_path: Path) -> None:
     assert ([one.key for one in pulled.processor], pulled.ledger) == (["a"], None)
     written(tmp_path, "Type\n", "2026-11-01.csv")
     with pytest.raises(ProviderFailed) as broken:
-        feed.pull(DAY)
+        list(feed.pull(DAY).processor)
     assert not broken.value.retryable
 
 
