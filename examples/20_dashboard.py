@@ -62,7 +62,9 @@ async def main() -> None:
         for fault in faults["items"]:
             print(fault["jobs"], "dead", fault["task"], fault["reason"], "-", fault["text"])
         _, dead = await asyncio.to_thread(ask, f"{base}/dead", TOKEN)
-        print("an api_key is shown as", dead["items"][0]["input"]["api_key"])
+        first = f"{base}/jobs/{dead['items'][0]['id']}"
+        _, one = await asyncio.to_thread(ask, first, TOKEN)
+        print("an api_key is shown as", one["input"]["api_key"])
         server.should_exit = True
         await serving
 
