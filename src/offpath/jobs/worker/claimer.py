@@ -95,6 +95,8 @@ class Claimer:
         """The time until which an unanswered lease may still turn out to have been given."""
         self.open = False
         """True if jobs may be taken: this worker is registered and not stopping."""
+        self.told = False
+        """True if it was told to take none, since the worker stops or is to be quiet."""
 
         self.asking = False
         """True if the store is being asked right now: its answer may bring jobs."""
@@ -121,7 +123,7 @@ class Claimer:
         """
         if not self.open:
             self._left_behind = True
-            return _SHUT
+            return Turn(verdict=Verdict.EMPTY) if self.told else _SHUT
         if self.left <= 0:
             return Turn(verdict=Verdict.EMPTY)
         # A worker without room asks nobody, so the user's function is not called for nothing.

@@ -141,7 +141,7 @@ class Engine:
         """Take no more jobs; those that an answer on its way still brings are given back."""
         # The heartbeat as well: its next renewal would open the claimer again.
         self.stopping = self.heartbeat.stopping = True
-        self.claimer.open = False
+        self.claimer.open, self.claimer.told = False, True
         self._put_back()
         for run in self.quarantine.waiting():
             run.given_up = True

@@ -145,11 +145,12 @@ class Heartbeat:
     def hush(self) -> None:
         """Take no more jobs until somebody asks for it; the lease is kept."""
         self.quiet = True
-        self._claimer.open = False
+        self._claimer.open, self._claimer.told = False, True
 
     def unhush(self) -> None:
         """Take jobs again, if the lease is held."""
         self.quiet = False
+        self._claimer.told = self.stopping
         if self.alive:
             self.open_door()
 

@@ -12,6 +12,7 @@ import offpath
 from offpath.jobs.worker.app_worker import AppWorker
 from offpath.jobs.worker.dump import dump
 from offpath.model.lease import LONGEST_ANSWER, WorkerAsk, WorkerDesk, WorkerRequest
+from offpath.model.tally import Turn, Verdict
 
 SECRET = "hunter2"
 PATIENCE = 10.0
@@ -58,6 +59,8 @@ async def test_a_quiet_worker_takes_nothing_until_it_resumes(app: offpath.App) -
         await worker._engine.heartbeat.beat()  # a renewal does not open it again
         assert ran == [1]
         assert worker.alive
+        # it does as it was told, which is no fault of its loop
+        assert await worker._engine.claimer.step() == Turn(verdict=Verdict.EMPTY)
         await ask(app, worker, WorkerRequest.RESUME)
         await later.result(timeout=PATIENCE)
         assert (ran, worker.report().quiet) == ([1, 2], False)

@@ -16,6 +16,7 @@ from offpath.jobs.worker.os_signals import StopSignals
 from offpath.jobs.worker.terms import Stage, Stopped
 from offpath.jobs.worker.worker import Worker
 from offpath.model.job import DeadReason, JobState
+from offpath.model.tally import Turn, Verdict
 from tests.unit.jobs.worker.rig import Rig, breathe, until
 
 
@@ -345,6 +346,7 @@ async def test_signal_drains_and_a_second_one_aborts(rig: Rig, number: signal.Si
     await until(lambda: "stopping" in repr(worker))
     await rig.pass_time(5)
     assert not run.done()
+    assert await worker._engine.claimer.step() == Turn(verdict=Verdict.EMPTY)
     os.kill(os.getpid(), number)
     await breathe()
     result = await finished(rig, run, 2.0)
