@@ -196,7 +196,7 @@ class App(
 
     def _made_core(self, writer: MessageWriter) -> AppCore:
         return AppCore(
-            client=Client(self._session, self._extended, self._lifecycle.live),
+            client=Client(self._session, self._extended, self._live),
             writer=writer,
             accepted=accepted,
             report=self._report,

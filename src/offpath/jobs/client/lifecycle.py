@@ -215,6 +215,10 @@ class Swappable:
 
         def _forked(self) -> object: ...
 
+    def _live(self) -> Any:  # noqa: ANN401 - the app's session
+        """The session of the store that is there now, if it is open."""
+        return self._lifecycle.live()
+
     def _swap_store(
         self, store: Store, *, clock: Clock | None = None, auto_start: bool = False
     ) -> Callable[[], None]:
