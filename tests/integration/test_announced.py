@@ -185,7 +185,7 @@ async def test_a_post_whose_answer_is_lost_is_repeated_under_its_id_and_signed_a
         (first,) = receiver.got
         assert verifier.verify(first[1], first[0]) == "msg_1"
         clock.advance(6 * 3_600)
-        assert await poster.post(post) == Delivered(200)
+        assert await poster.post(post) == Delivered(204)
     finally:
         await poster.close()
         await receiver.close()

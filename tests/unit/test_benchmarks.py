@@ -159,7 +159,14 @@ def test_each_feature_is_measured_beside_plain_jobs(monkeypatch: pytest.MonkeyPa
 
 
 def test_memory_is_told_in_mebibytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in {"FLAT": 40, "_ROUND": 20, "_BULK": 10, "RUNNING": 5, "HANDLES": 20}.items():
+    for name, size in {
+        "FLAT": 40,
+        "_ROUND": 20,
+        "_BULK": 10,
+        "RUNNING": 5,
+        "HANDLES": 20,
+        "RECORDS": 2_000,
+    }.items():
         monkeypatch.setattr(memory, name, size)
     lines = _told("memory")
     assert [line["case"] for line in lines] == list(memory.CASES)
