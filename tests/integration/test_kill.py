@@ -47,7 +47,8 @@ async def test_kill_9_loses_nothing_and_records_nothing_twice(
     assert Counter(child.parent for child in left.items) == Counter(acknowledged)
     runs = fleet.journal.times("start")
     assert set(runs) == acknowledged
-    assert sum(runs.values()) - len(runs) <= kills * 4, "only what was in hand runs again"
+    # four that run, and as many that have ended and whose ends are on their way
+    assert sum(runs.values()) - len(runs) <= kills * 8, "only what was in hand runs again"
 
 
 def _start(fleet: Fleet) -> WorkerProcess:
