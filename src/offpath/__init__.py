@@ -6,6 +6,17 @@ import typing
 from offpath.runtime import added_loops as _added_loops
 
 if typing.TYPE_CHECKING:
+    # so that `offpath.errors.JobDead` is known behind `import offpath`, as it is at run time
+    from offpath import batch_tasks as batch_tasks
+    from offpath import errors as errors
+    from offpath import events as events
+    from offpath import extensions as extensions
+    from offpath import records as records
+    from offpath import retries as retries
+    from offpath import settlements as settlements
+    from offpath import sweeps as sweeps
+    from offpath import testing as testing
+    from offpath import workers as workers
     from offpath.app import App
     from offpath.errors import (
         Abort,
