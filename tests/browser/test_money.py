@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 import offpath
@@ -65,7 +66,7 @@ def site(tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(browser: Browser, site: Served) -> AsyncIterator[Page]:
     """A page that is signed in."""
     async with watched(browser, site) as made:
