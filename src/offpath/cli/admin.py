@@ -41,6 +41,8 @@ def migrate(url: str | None, *, check: bool, as_sql: bool, roles: bool) -> Value
     offpath migrate --roles          # owner, worker, enqueuer, reader, operator, scaler
     offpath migrate --roles --sql    # print that
     """
+    if check and as_sql:
+        raise click.UsageError("--check tells by its exit code, --sql prints: give one of them")
     settings = store_settings(url)
     if roles:
         return _migrate_roles(settings, check=check, as_sql=as_sql)

@@ -12,7 +12,7 @@ from offpath.cli import output
 from offpath.cli.apps import given_app
 from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
-from offpath.cli.option_values import Duration, given_only, pairs
+from offpath.cli.option_values import Duration, given_only, once, pairs
 from offpath.cli.values import Failed, Said
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
 from offpath.jobs.client.core import core_of
@@ -23,14 +23,15 @@ from offpath.model.options import Options
 
 def _arguments(values: tuple[tuple[str, str], ...], document: str | None) -> dict[str, Any]:
     if document is None:
-        return {name: output.decoded(value) for name, value in values}
+        decoded = ((name, output.decoded(value)) for name, value in values)
+        return once(decoded, "the argument")
     if values:
         raise InvalidArgument("give either NAME=VALUE pairs or --input, not both")
     return decode_json(document, "--input", type=dict[str, Any])
 
 
 def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # noqa: ANN401 - any option
-    return Options(headers=dict(headers) or None, **given_only(**given))
+    return Options(headers=once(headers, "the header") or None, **given_only(**given))
 
 
 @click.command()

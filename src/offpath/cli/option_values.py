@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -100,6 +100,16 @@ def pairs(rule: str) -> Callable[..., Any]:
         return name, value
 
     return read_by(pair)
+
+
+def once(given: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
+    """The values by their names. Raises ``InvalidArgument`` for a name that is given twice."""
+    found: dict[str, Any] = {}
+    for name, value in given:
+        if name in found:
+            raise InvalidArgument(f"{what} {name!r} is given twice")
+        found[name] = value
+    return found
 
 
 until_option = click.option(
