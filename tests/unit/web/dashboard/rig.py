@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -75,7 +76,9 @@ class Site:
         sent: list[Any] = []
 
         async def receive() -> dict[str, Any]:
-            return ahead.pop(0) if ahead else {"type": "http.disconnect"}
+            if not ahead:  # a client that stays: an answer in pieces is cut where it leaves
+                await asyncio.Event().wait()
+            return ahead.pop(0)
 
         async def send(message: Any) -> None:
             sent.append(message)
