@@ -9,9 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright
-from pytest_asyncio import is_async_test
 
 from offpath.store.backends import backup
 from offpath.web.console import places
@@ -19,8 +17,6 @@ from tests.browser.scene import fill, make_app
 from tests.browser.serving import CHROMIUM, TOKEN, Served, served
 from tests.browser.watched import watched
 from tests.conftest import missing_server
-
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -51,19 +47,9 @@ def site(scene: str) -> Iterator[Served]:
         yield running
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of this folder in one event loop: that of the browser."""
-    in_one_loop = pytest.mark.asyncio(loop_scope="session")
-    for item in items:
-        if item.path.is_relative_to(HERE) and is_async_test(item):
-            item.add_marker(in_one_loop, append=False)
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
-    """A headless browser: one for all, since to start it takes as long as most tests. Each page
-    has a context of its own, which shares nothing.
-    """
+    """A headless browser."""
     if not Path(CHROMIUM).exists():
         missing_server("no chromium: apt-get install chromium")
     async with async_playwright() as driver:
@@ -72,7 +58,7 @@ async def browser() -> AsyncIterator[Browser]:
         await made.close()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def page(browser: Browser, site: Served) -> AsyncIterator[Page]:
     """A page that is signed in; whatever its policy forbids, or raises, fails the test."""
     async with watched(browser, site) as made:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 import offpath
@@ -40,7 +39,7 @@ def crowd(many_dead: str, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'crowd.db'}"
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def crowded(browser: Browser, crowd: str) -> AsyncIterator[Page]:
     """A page of that store's dashboard."""
     with served(crowd, refresh=0.5) as site:

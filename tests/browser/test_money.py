@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 import offpath
@@ -66,7 +65,7 @@ def site(tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def page(browser: Browser, site: Served) -> AsyncIterator[Page]:
     """A page that is signed in."""
     async with watched(browser, site) as made:

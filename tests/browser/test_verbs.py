@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 import offpath
@@ -26,7 +25,7 @@ def site(scene: str) -> Iterator[Served]:
         yield running
 
 
-@pytest_asyncio.fixture(loop_scope="session")
+@pytest.fixture
 async def page(browser: Browser, site: Served) -> AsyncIterator[Page]:
     """A page that is signed in."""
     async with watched(browser, site) as made:
