@@ -241,7 +241,9 @@ async def _serve(
             # before it is known as a worker: who sees it there may already tell it to stop
             told = StopSignals(running)
             with told.caught():
-                await told.start()
+                if not await told.start():
+                    _log.info("stopped before it began")
+                    return 0
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGQUIT, _dump, running)
                 if parent_pipe is not None:

@@ -51,14 +51,16 @@ class StopSignals:
         with caught(self._signalled):
             yield
 
-    async def start(self) -> None:
-        """Start the worker; a signal that comes meanwhile has stopped it, which is not an error."""
+    async def start(self) -> bool:
+        """Start the worker; False when a signal came first and has stopped it: not an error."""
         try:
             await self._worker.start()
         except AppClosed:
             if not self._told:
                 raise
             await self._worker.stop()
+            return False
+        return True
 
     def _signalled(self) -> None:
         # Two signals may come before the stop that the first one asked for has begun.

@@ -390,6 +390,16 @@ async def test_what_an_answer_on_its_way_brings_to_an_aborting_worker_is_given_b
     assert await rig.state(job) is JobState.QUEUED
 
 
+async def test_a_signal_before_it_begins_leaves_nothing_to_run(rig: Rig) -> None:
+    worker = rig.worker()
+    told = StopSignals(worker)
+    with told.caught():
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: "stop" in repr(worker))
+        assert await told.start() is False
+    assert not await rig.memory.workers()
+
+
 async def test_a_signal_between_start_and_run_stops_it(rig: Rig) -> None:
     worker = rig.worker()
     told = StopSignals(worker)
