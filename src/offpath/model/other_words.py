@@ -157,7 +157,7 @@ def refusing(words: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
 
 
 def option_hint(text: str) -> str:
-    """What is meant by an argument that a function has not, and that is an option of jobs.
+    """The hint for an argument that a function has not, where it is an option of jobs.
 
     ``text`` is msgspec's own of the argument.
     """

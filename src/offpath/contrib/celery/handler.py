@@ -165,7 +165,7 @@ class _CeleryCall:
             self._ended_with(error)
 
     def _followed(self, value: Any) -> Any:
-        """What follows a success is sent; the value."""
+        """The value of a success, whose followers are sent."""
         for each in self._note.link:
             # joined to the end of this attempt: sent once, whatever happens
             self._ctx.enqueue(callback_job(self._app, each, [value]))

@@ -262,7 +262,7 @@ def _shown(text: str | None) -> str:
 
 
 def _told(done: str, record: ActionRecord) -> str:
-    """What came of an action, in a sentence."""
+    """The outcome of an action, in a sentence."""
     parts = [f"{record.changed} {done}"]
     if record.unchanged:
         why = ", ".join(f"{count} {reason}" for reason, count in record.reasons.items())

@@ -96,7 +96,7 @@ class MemoryTasks:
             act()
 
     def _held(self) -> list[Any]:
-        """What Django would call after the commit, of ours; a rollback has taken out the rest."""
+        """Our callbacks that Django would call after the commit; a rollback took out the rest."""
         if self._table.database not in connections.databases:
             return []
         waiting = connections[self._table.database].run_on_commit
