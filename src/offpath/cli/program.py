@@ -115,6 +115,19 @@ class Program(click.Group):
             return command
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that ``args`` begin with; click knows only those that were loaded."""
+        name = args[0]
+        if self.get_command(ctx, name) or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, self.list_commands(ctx), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by their summaries: a help text loads no command that has one."""
         names = self.list_commands(ctx)
