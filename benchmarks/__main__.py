@@ -18,6 +18,7 @@ from benchmarks import (
     jobs,
     leases,
     memory,
+    neighbours,
     scale,
     workflows,
 )
@@ -43,6 +44,7 @@ def _measured(name: str) -> Callable[[Callable[..., None]], click.Command]:
         "leases": leases,
         "features": features,
         "memory": memory,
+        "neighbours": neighbours,
         "scale": scale,
     }
     cases = benches[name].CASES
@@ -104,6 +106,14 @@ def features_command(backend: str, url: str | None, as_json: bool, cases: tuple[
 def memory_command(backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]) -> None:
     """The memory of a long-lived worker, of running jobs and of waiting handles."""
     _measure("memory", memory, backend, url, as_json, cases)
+
+
+@_measured("neighbours")
+def neighbours_command(
+    backend: str, url: str | None, as_json: bool, cases: tuple[str, ...]
+) -> None:
+    """Ordinary jobs while wrong rows lie in every table."""
+    _measure("neighbours", neighbours, backend, url, as_json, cases)
 
 
 @_measured("scale")

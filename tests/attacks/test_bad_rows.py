@@ -7,28 +7,21 @@ import os
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 
 import offpath
 from offpath.errors import PassFailed
-from offpath.events import InboxMessage, Outbox
-from offpath.model.endpoint import Endpoint
 from offpath.model.job import JobFilter
 from offpath.model.message import MessageFilter
-from offpath.model.wait import NewSignal
 from offpath.store.protocol import Store
 from tests.attacks.bad_rows import lifted, write_bad_rows, write_random_rows
+from tests.attacks.service import JOBS, OTHERS, ROUTERS, name_of, populate, service
 from tests.conformance.backends import Backend
-from tests.conformance.builders import uid
-from tests.conformance.log_builders import open_letter
-from tests.conformance.schedule_builders import firing, known, plan
-from tests.conformance.workflow_builders import gate_on, hold
+from tests.conformance.schedule_builders import plan
 
 NEIGHBOURS = 30
-ROUTERS: dict[offpath.App, Any] = {}
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 
@@ -42,54 +35,8 @@ def backend_name(request: pytest.FixtureRequest) -> str:
 async def app(backend: Backend, store: Store) -> AsyncIterator[offpath.App]:
     """A service with something in every table."""
     url = backend.place if backend.name == "postgres" else f"sqlite:///{backend.place}"
-    app = offpath.App(url, auto_start=False)
-
-    @app.task(retry=1)
-    async def work(n: int) -> int:
-        if n < 0:
-            raise ValueError("no")
-        return n
-
-    @app.inbox("shop")
-    async def take(message: InboxMessage) -> None:
-        pass
-
-    @app.outbox("news")
-    async def send(event: Any) -> None:
-        pass
-
-    router = app.router("iu", domain="iu", start="beginning")
-    router.route(type="paid", deliver=Outbox("news"))
-    ROUTERS[app] = router
-    async with app:
+    async with service(url) as app:
         yield app
-
-
-async def populate(app: offpath.App) -> None:
-    """Something ordinary in every table."""
-    work = app.tasks["work"]
-    store = app.store()
-    await work.enqueue(-1)
-    await work.options(limit=offpath.Limit(key="one", max_running=1)).enqueue(1)
-    await app.enqueue([work.job(1), work.job(2)])
-    await app.worker().run_until_idle()
-    waiting = await work.options(delay=3600, tags=["a"]).enqueue(1)
-    await work.enqueue(1)
-    await app.accept("shop", "first", {})
-    await app.publish("t", {}, stream="news")
-    await app.log.append("iu", "paid", "eu", {})
-    await ROUTERS[app].run_once()
-    await app.routers.open_gate()
-    await app.store().set_gate("iu", opened=True)
-    await app.log.append("iu", "paid", "eu", {})
-    await plan(store, "nightly")
-    await store.fire(firing(await known(store, "nightly")))
-    await open_letter(store)
-    await store.put_endpoint(Endpoint(name="e", url="https://example.com", secrets=("s" * 32,)))
-    await store.send_signal(NewSignal(id=uid(77), target="t", event="e", payload="1", keep=3600))
-    await hold(store, gate_on(waiting.id))
-    await store.claim("a claim", "holder")
-    await store.pause_queue("resting", until=datetime.now(UTC) + timedelta(hours=1))
 
 
 async def everything_works(app: offpath.App) -> None:
@@ -167,23 +114,15 @@ async def _lists(app: offpath.App) -> None:
     await store.letters("iu")
 
 
-JOBS = (("ready", "scheduled"), ("succeeded", "dead"))
-OTHERS = (
-    ("message", "schedule", "occurrence", "endpoint", "limit_key", "queue_pause", "signal"),
-    ("worker", "claim", "job_group", "job_gate", "gate_watch", "failure", "step"),
-    ("log", "router", "route", "gate", "cursor", "attempt", "letter"),
-)
-
-
 @pytest.mark.parametrize("states", JOBS, ids="-".join)
 async def test_jobs_of_each_wrong_value_stop_no_other_job(
     app: offpath.App, backend: Backend, states: tuple[str, ...]
 ) -> None:
     await populate(app)
-    with lifted(backend, [name_of(backend, "job")]):
+    with lifted(backend, [name_of(backend.name, "job")]):
         for n, state in enumerate(states):
             template = f"t.state = '{state}' and t.task = 'work'"
-            assert write_bad_rows(backend, name_of(backend, "job"), template, 1000 * n) > 50
+            assert write_bad_rows(backend, name_of(backend.name, "job"), template, 1000 * n) > 50
         await asyncio.wait_for(everything_works(app), 60)
 
 
@@ -192,7 +131,7 @@ async def test_rows_of_each_wrong_value_stop_nobody(
     app: offpath.App, backend: Backend, tables: tuple[str, ...]
 ) -> None:
     await populate(app)
-    names = [name_of(backend, table) for table in tables]
+    names = [name_of(backend.name, table) for table in tables]
     with lifted(backend, names):
         for name in names:
             assert write_bad_rows(backend, name, "true") > 0
@@ -210,8 +149,8 @@ async def test_rows_of_random_wrong_values_in_every_table_stop_nobody(
 ) -> None:
     await populate(app)
     chance = random.Random(seed)
-    names = [name_of(backend, table) for tables in OTHERS for table in tables]
-    job = name_of(backend, "job")
+    names = [name_of(backend.name, table) for tables in OTHERS for table in tables]
+    job = name_of(backend.name, "job")
     with lifted(backend, [job, *names]):
         taken = 0
         for n, state in enumerate(("ready", "scheduled", "succeeded", "dead")):
@@ -235,10 +174,23 @@ async def test_a_gate_of_no_known_state_with_jobs_to_move_stops_no_other(
         await asyncio.wait_for(everything_works(app), 60)
 
 
-def name_of(backend: Backend, table: str) -> str:
-    """The name of a table in this backend."""
-    if backend.name == "postgres":
-        return f"offpath.{table}"
-    return {"limit_key": "offpath_limit", "job_group": "offpath_group"}.get(
-        table, f"offpath_{table}"
+async def test_a_schedule_whose_definition_has_another_name_is_told_and_never_due(
+    app: offpath.App, backend: Backend
+) -> None:
+    """Fired by the name of its definition it would move another row, and stay due for ever."""
+    store = app.store()
+    await plan(store, "nightly")
+    table = name_of(backend.name, "schedule")
+    long_ago = "1" if backend.name == "sqlite" else "'2001-01-01Z'"
+    backend.execute_all(
+        [
+            f"update {table} set name = 'other', next_at = {long_ago} where name = 'nightly'",
+        ]
     )
+    await plan(store, "nightly")
+    due, _ = await store.due_schedules(limit=10)
+    assert [one.schedule.name for one in due] == ["nightly"]
+    told = {one.schedule.name: one.unreadable for one in await store.schedules()}
+    assert told["nightly"] is None
+    assert "definition" in (told["other"] or "")
+    assert await store.delete_schedule("other")

@@ -19,7 +19,7 @@ from offpath.model.settlement import Succeeded
 from offpath.store.protocol import Store
 from tests.attacks.bad_rows import VALUES, columns_of, lifted, taken
 from tests.attacks.scenes import TABLES, Call, Place, ending, with_children
-from tests.attacks.test_bad_rows import name_of
+from tests.attacks.service import name_of
 from tests.conformance.backends import Backend
 from tests.conformance.builders import (
     add,
@@ -50,7 +50,7 @@ CASES = [(table, scene) for table, scenes in TABLES.items() for scene in scenes]
 async def test_who_names_a_wrong_row_is_answered_or_told_by_an_error_of_ours(
     store: Store, backend: Backend, table: str, scene: str
 ) -> None:
-    name = name_of(backend, table)
+    name = name_of(backend.name, table)
     raw: list[str] = []
     with lifted(backend, [name]):
         for column, value in _values(backend, name, CASES.index((table, scene))):
@@ -109,7 +109,7 @@ async def test_who_joins_a_gate_of_no_known_state_is_told_and_stops_nobody(
     gate, good = gate_on(uid(1), timeout=60), gate_on(uid(1), timeout=60)
     await hold(store, gate)
     await hold(store, good)
-    with lifted(backend, [name_of(backend, "job_gate")]):
+    with lifted(backend, [name_of(backend.name, "job_gate")]):
         _foreign(backend, "job_gate", "state", gate.id)
         late = new_job(gate=gate.id)
         with pytest.raises(StoreRejected, match="'foreign', which this version does not know"):
@@ -136,7 +136,7 @@ async def test_the_watched_jobs_of_a_gate_that_counts_in_no_known_way_end(
     watched = await add(store)
     gate, good = gate_on(watched), gate_on(watched)
     (stuck,), (free,) = await hold(store, gate), await hold(store, good)
-    with lifted(backend, [name_of(backend, "job_gate")]):
+    with lifted(backend, [name_of(backend.name, "job_gate")]):
         _foreign(backend, "job_gate", "counting", gate.id)
         (held,) = await take(store)
         (answer,) = await store.settle([ending(held, Succeeded())])
@@ -152,12 +152,12 @@ async def test_one_group_of_no_known_policy_hides_no_other(store: Store, backend
     groups = [await add(store) for _ in range(2)]
     for group in groups:
         await store.commit(Effects(jobs=(new_job(group_id=group, parent=group),)))
-    with lifted(backend, [name_of(backend, "job_group")]):
+    with lifted(backend, [name_of(backend.name, "job_group")]):
         _foreign(backend, "job_group", "policy", groups[0])
         found = {each.id: each for each in await store.groups(groups)}
         assert [found[group].open for group in groups] == [2, 2]
 
 
 def _foreign(backend: Backend, table: str, column: str, row: str) -> None:
-    name = name_of(backend, table)
+    name = name_of(backend.name, table)
     assert taken(backend, [f"update {name} set {column} = 'foreign' where id = '{row}'"]) == 1

@@ -38,7 +38,7 @@ where s.name = :name::text
 -- name: schedules
 -- These schedules, by name, and whether the last job of each is open.
 select
-    s.definition, s.paused::int, offpath.micros(s.next_at),
+    s.name, s.definition, s.paused::int, offpath.micros(s.next_at),
     offpath.micros(s.created_at),
     offpath.micros(s.updated_at), s.version,
     offpath.micros(s.last_at), s.last_job::text,
@@ -52,7 +52,7 @@ limit 10000
 -- name: all_schedules
 -- Every schedule by name, and whether the last job of each is open.
 select
-    s.definition, s.paused::int, offpath.micros(s.next_at),
+    s.name, s.definition, s.paused::int, offpath.micros(s.next_at),
     offpath.micros(s.created_at),
     offpath.micros(s.updated_at), s.version,
     offpath.micros(s.last_at), s.last_job::text,
@@ -65,7 +65,7 @@ limit 10000
 -- name: due_schedules
 -- Those that are due, the longest due first, and whether the last job of each is open.
 select
-    s.definition, s.paused::int, offpath.micros(s.next_at),
+    s.name, s.definition, s.paused::int, offpath.micros(s.next_at),
     offpath.micros(s.created_at),
     offpath.micros(s.updated_at), s.version,
     offpath.micros(s.last_at), s.last_job::text,

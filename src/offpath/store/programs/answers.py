@@ -157,6 +157,7 @@ class DeclarationRow(NamedTuple):
 class ScheduleRow(NamedTuple):
     """A schedule, and whether its last job is open."""
 
+    name: str
     definition: str
     paused: int
     next_at: int | None

@@ -27,7 +27,7 @@ from offpath.store.hints import Hint, hints_of
 from offpath.store.programs.answers import OccurrenceRow, ScheduleRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask, one
 from offpath.store.programs.instants import instant
-from offpath.store.unreadable import UNREADABLE_SCHEDULE, Shape, mark
+from offpath.store.unreadable import UNREADABLE_SCHEDULE, Shape, mark, raw_text
 
 _definition: Final = msgspec.json.Decoder(Schedule).decode
 
@@ -178,8 +178,10 @@ def _add(d: Dialect, name: str, occurrences: Sequence[Occurrence]) -> Steps[None
 
 
 def _record(row: ScheduleRow) -> ScheduleRecord:
+    schedule = _definition(row.definition)
+    named = schedule.name == row.name
     return ScheduleRecord(
-        schedule=_definition(row.definition),
+        schedule=schedule if named else replace(schedule, name=row.name),
         paused=bool(row.paused),
         next_at=instant(row.next_at),
         created_at=instant(row.created_at),
@@ -188,11 +190,13 @@ def _record(row: ScheduleRow) -> ScheduleRecord:
         last_at=instant(row.last_at),
         last_job=row.last_job,
         last_open=bool(row.last_open),
+        # Fired by the name of its definition, it would find another row and stay due for ever.
+        unreadable=None if named else mark({"definition": raw_text(row.definition)}),
     )
 
 
 _RECORDS: Final = Shape.of(
-    ScheduleRow(UNREADABLE_SCHEDULE, 1, None, 0, 0, 1, None, None, 0),
+    ScheduleRow("", UNREADABLE_SCHEDULE, 1, None, 0, 0, 1, None, None, 0),
     _record,
     lambda record, bad: replace(record, unreadable=mark(bad)),
 )

@@ -26,7 +26,8 @@ where name = :name
 -- name: schedules
 -- These schedules, by name, and whether the last job of each is open.
 select
-    s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at, s.last_job,
+    s.name, s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at,
+    s.last_job,
     exists (
         select 1 from offpath_job as job
         where job.id = s.last_job and job.state not in ('succeeded', 'dead', 'cancelled')
@@ -39,7 +40,8 @@ limit 10000
 -- name: all_schedules
 -- Every schedule by name, and whether the last job of each is open.
 select
-    s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at, s.last_job,
+    s.name, s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at,
+    s.last_job,
     exists (
         select 1 from offpath_job as job
         where job.id = s.last_job and job.state not in ('succeeded', 'dead', 'cancelled')
@@ -51,7 +53,8 @@ limit 10000
 -- name: due_schedules
 -- Those that are due, the longest due first.
 select
-    s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at, s.last_job,
+    s.name, s.definition, s.paused, s.next_at, s.created_at, s.updated_at, s.version, s.last_at,
+    s.last_job,
     exists (
         select 1 from offpath_job as job
         where job.id = s.last_job and job.state not in ('succeeded', 'dead', 'cancelled')
