@@ -17,10 +17,11 @@ _ENDS: float = 10.0
 class Intruder:
     """Acts once, before the first statement of a name is sent."""
 
-    def __init__(self, name: str, act: Callable[[], object]) -> None:
+    def __init__(self, name: str, act: Callable[[], object], patience: float) -> None:
         self._name = name
         self._thread = threading.Thread(target=self._run)
         self._act = act
+        self._patience = patience
         self._error: BaseException | None = None
         self.came = False
         """True if the statement was sent at all."""
@@ -33,7 +34,7 @@ class Intruder:
             return
         self.came = True
         self._thread.start()
-        self._thread.join(_WAITS)
+        self._thread.join(self._patience)
         self.waited = self._thread.is_alive()
 
     def end(self) -> None:
@@ -52,9 +53,16 @@ class Intruder:
 
 
 @contextmanager
-def before(store: Store, name: str, act: Callable[[], object]) -> Iterator[Intruder]:
-    """Have ``act`` run on a thread of its own just before this statement of the store."""
-    intruder, hooked = Intruder(name, act), cast("Any", store)
+def before(
+    store: Store, name: str, act: Callable[[], object], *, waits: bool = False
+) -> Iterator[Intruder]:
+    """Have ``act`` run on a thread of its own just before this statement of the store.
+
+    The statement is sent when ``act`` has ended, or, if it ``waits`` for what the store holds,
+    soon: an act that only is slow on a busy machine would come too late.
+    """
+    intruder = Intruder(name, act, _WAITS if waits else _ENDS)
+    hooked = cast("Any", store)
     hooked._before_statement = intruder
     try:
         yield intruder

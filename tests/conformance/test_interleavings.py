@@ -37,7 +37,7 @@ async def test_a_lease_waits_for_who_replaces_the_job(store: Store, place: Backe
         "update offpath.job set state = 'running', worker = 'w9', deliveries = deliveries + 1 "
         f"where id = '{old.id}' and state = 'ready'"
     )
-    with before(store, "replace_holders", lambda: place.run_script(lease)) as leased:
+    with before(store, "replace_holders", lambda: place.run_script(lease), waits=True) as leased:
         (answer,) = await enqueue(store, new)
     assert leased.waited
     assert (answer.job_id, answer.created) == (old.id, False)
