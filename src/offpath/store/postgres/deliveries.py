@@ -29,10 +29,11 @@ from offpath.store.postgres import groups
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.steps import NEVER, moment, to_json
 from offpath.store.programs import gates
-from offpath.store.programs.answers import DueStreamRow, OutlookRow
+from offpath.store.programs.answers import OutlookRow
 from offpath.store.programs.conclusion import told
 from offpath.store.programs.deliveries import handed
 from offpath.store.programs.dialect import Send, Steps, ask, embed
+from offpath.store.programs.event_answers import DueStreamRow
 from offpath.store.programs.instants import instant
 from offpath.store.sql import Catalogue, Query, Row
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from msgspec.structs import replace
 
 from offpath.model.message import LeasedMessage, MessageRequest
-from offpath.store.programs.answers import HandedRow
+from offpath.store.programs.event_answers import HandedRow
 from offpath.store.programs.instants import instant
 from offpath.store.sql import Row
 from offpath.store.unreadable import Shape, mark

@@ -10,8 +10,8 @@ import msgspec
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.post import PostRecord, newest_posts, read_posts, written_posts
 from offpath.store.hints import Hint
-from offpath.store.programs.answers import EndpointRow
 from offpath.store.programs.dialect import Dialect, Steps, ask, one
+from offpath.store.programs.event_answers import EndpointRow
 from offpath.store.programs.instants import readable
 from offpath.store.unreadable import Shape
 

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from offpath.model.checks import MOST_LISTED
 from offpath.model.headers import readable_headers
 from offpath.model.route import LogEvent, LogPage
-from offpath.store.programs.answers import EventRow
 from offpath.store.programs.dialect import (
     Dialect,
     Queries,
@@ -22,6 +21,7 @@ from offpath.store.programs.dialect import (
     embed,
     one,
 )
+from offpath.store.programs.event_answers import EventRow
 from offpath.store.programs.instants import instant
 from offpath.store.refusals import no_cursor
 from offpath.store.unreadable import Shape, mark

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from offpath.model.effects import Effects
 from offpath.model.route import Attempt, AttemptStatus, Letter, LogEvent
 from offpath.store.hints import hints_of
-from offpath.store.programs.answers import AttemptRow, LetterRow
 from offpath.store.programs.dialect import Dialect, Steps, ask, one
+from offpath.store.programs.event_answers import AttemptRow, LetterRow
 from offpath.store.programs.events import page
 from offpath.store.programs.instants import readable
 from offpath.store.sql import Query

@@ -19,8 +19,8 @@ from offpath.model.message import (
     MessageState,
 )
 from offpath.store.hints import Hint
-from offpath.store.programs.answers import MessageBacklogRow, MessageRow
 from offpath.store.programs.dialect import Dialect, Steps, one
+from offpath.store.programs.event_answers import MessageBacklogRow, MessageRow
 from offpath.store.programs.instants import instant, readable
 from offpath.store.refusals import no_position
 from offpath.store.sql import Query

@@ -21,8 +21,8 @@ from offpath.model.table import TablePage, quoted
 from offpath.store.events import Decide
 from offpath.store.hints import hints_of
 from offpath.store.programs import events
-from offpath.store.programs.answers import CursorRow, FactsRow, RouterRow
 from offpath.store.programs.dialect import Dialect, Queries, Send, Sight, Steps, ask, embed, one
+from offpath.store.programs.event_answers import CursorRow, FactsRow, RouterRow
 from offpath.store.programs.instants import readable
 from offpath.store.refusals import no_cursor, no_router, no_start, other_router
 from offpath.store.sql import Query, Row, statement
