@@ -50,7 +50,7 @@ def test_migrations_are_numbered_without_a_gap() -> None:
 
 
 _REPEATS = re.compile(r"on\s+conflict(?P<target>.*?)\bdo\s+nothing", re.DOTALL)
-_OF_TWO_KINDS = {"enqueue", "enqueue_one", "add_messages"}
+_OF_TWO_KINDS = {"enqueue", "enqueue_alike", "enqueue_one", "add_messages"}
 """Inserts on Postgres that two unique indexes may rightly refuse, of which only one can be named:
 who asks looks up whom each row that is missing has met."""
 

@@ -114,9 +114,5 @@ _VALUE = re.compile(r"^(Invalid (?:enum )?value) .*?(?= - at |$)", re.DOTALL)
 
 def fingerprint(*parts: str) -> str:
     """A short hash (32 hex characters) of ``parts`` in order: equal parts, equal hash."""
-    digest = sha256()
-    for part in parts:
-        encoded = part.encode()
-        digest.update(b"%d:" % len(encoded))
-        digest.update(encoded)
-    return digest.hexdigest()[:32]
+    encoded = [part.encode() for part in parts]
+    return sha256(b"".join([b"%d:%b" % (len(part), part) for part in encoded])).hexdigest()[:32]

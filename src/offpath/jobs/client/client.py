@@ -96,11 +96,15 @@ class Client:
         """The handles of jobs that the store answered for."""
         left = iter(answers)
         handles: list[Handle[Any, Any]] = []
+        group: Callable[[str | None], Any]
         for one in jobs:
-            several = one.jobs if isinstance(one, Gate) else (one,)
-            answer, *_ = [next(left) for _ in several]
-            first, created = unsent(several[0]), answer.created
-            group = one.decode_group if isinstance(one, Gate) else first.decode_group
+            if isinstance(one, Gate):
+                answer, *_ = [next(left) for _ in one.jobs]
+                first, group = unsent(one.jobs[0]), one.decode_group
+            else:
+                answer, first = next(left), unsent(one)
+                group = first.decode_group
+            created = answer.created
             handles.append(Handle(answer.job_id, self, first.decode, group, created=created))
         return handles
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from itertools import repeat
+from typing import Final
 
 from msgspec import Struct
 
 from offpath.errors import Conflict, StoreBusy
 from offpath.model.gate import NewGate
-from offpath.model.group import GroupPolicy
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
+from offpath.store.postgres.alike import Alike, Common, fails_fast
 from offpath.store.postgres.limits import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
     chunks,
@@ -26,7 +27,7 @@ from offpath.store.postgres.steps import (
     readable_time,
     to_json,
 )
-from offpath.store.programs.dialect import Queries
+from offpath.store.programs.dialect import Queries, Steps, one
 from offpath.store.programs.group_work import GroupWork
 from offpath.store.refusals import id_taken, key_held, no_uuid, unknown_state
 from offpath.store.sql import Catalogue, Query, Row
@@ -67,7 +68,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
     headers: str | None = None
 
     @classmethod
-    def of(cls, job: NewJob, job_id: str, gates: _Gates, kin: _Common) -> _Sent:
+    def of(cls, job: NewJob, job_id: str, gates: _Gates, kin: Common) -> _Sent:
         """By position: this is done for every job."""
         return cls(
             job_id,
@@ -87,7 +88,7 @@ class _Sent(Struct, frozen=True, omit_defaults=True):
             job.unique,
             job.tags,
             job.announce,
-            _fails_fast(job),
+            fails_fast(job),
             job.gate,
             None if job.gate is None else gates.timeouts.get(job.gate),
             not kin.watched and job.id in gates.watched,
@@ -117,27 +118,7 @@ class _Gates:
 _NO_GATES: Final = _Gates()
 
 
-class _Common(NamedTuple):
-    """The fields that all jobs of a statement share, as those of one plan do: they are sent
-    once.
-    """
-
-    group_id: str | None = None
-    parent: str | None = None
-    watched: bool = False
-
-    @classmethod
-    def of(cls, jobs: Sequence[NewJob], gates: _Gates) -> _Common:
-        first = jobs[0]
-        group, parent = first.group_id, first.parent
-        return cls(
-            group if all(job.group_id == group for job in jobs) else None,
-            parent if all(job.parent == parent for job in jobs) else None,
-            bool(gates.watched) and all(job.id in gates.watched for job in jobs),
-        )
-
-
-_ALONE: Final = _Common()
+_ALONE: Final = Common()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +186,28 @@ class _EnqueueBatch:
                 self.answer(at, self.ids[at], run_at, created=True)
         self.left = left
 
-    def sent(self, positions: Sequence[int]) -> Mapping[str, Any]:
-        """The jobs at these positions as parameters."""
-        kin = _Common.of([self.jobs[at] for at in positions], self.gates)
-        batch = [_Sent.of(self.jobs[at], self.ids[at], self.gates, kin) for at in positions]
-        return {"batch": to_json(batch), **kin._asdict()}
+    def insert(
+        self, positions: Sequence[int], now: datetime | None, sql: Catalogue
+    ) -> Queries[None]:
+        """Add the jobs at these positions by one statement."""
+        jobs, ids = [self.jobs[at] for at in positions], [self.ids[at] for at in positions]
+        kin = Common.of(jobs, self.gates.watched)
+        alike = Alike.of(jobs, ids, kin, self.gates.watched)
+        if alike is not None:
+            self.note_added(alike.added((yield alike.query(kin, now, alone=False, sql=sql))))
+            return
+        sent = list(map(_Sent.of, jobs, ids, repeat(self.gates), repeat(kin)))
+        self.note_added(
+            (
+                yield sql["enqueue"](
+                    now=moment(now),
+                    batch=to_json(sent),
+                    alone=False,
+                    together=self.together,
+                    **kin._asdict(),
+                )
+            )
+        )
 
     def limits(self) -> list[Nudge]:
         """The limits that the added jobs name for their keys: the last of each holds."""
@@ -283,19 +281,27 @@ def join_roots(work: GroupWork, settled: frozenset[str], *, sql: Catalogue) -> Q
         work.join_root(row, settled)
 
 
-def enqueue_each(jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue) -> Query:
-    """One statement that adds those of these independent jobs that nothing stands in the way of.
-
-    It answers with the rows of :func:`each_answer`.
+def enqueue_each(
+    jobs: Sequence[NewJob], now: datetime | None, *, sql: Catalogue
+) -> Steps[list[Enqueued | None]]:
+    """Add those of these independent jobs that nothing stands in the way of, by one statement;
+    their answers, and None for the others. The first of equal ids is added.
     """
-    batch = [_Sent.of(jobs[at], _canonical(jobs[at].id), _NO_GATES, _ALONE) for at in _order(jobs)]
-    return sql["enqueue"](
-        now=moment(now), batch=to_json(batch), alone=True, together=False, **_ALONE._asdict()
+    order = _order(jobs)
+    sent, ids = [jobs[at] for at in order], [_canonical(jobs[at].id) for at in order]
+    kin = Common.of(sent, ())
+    alike = Alike.of(sent, ids, kin)
+    if alike is not None:
+        rows = yield from one(alike.query(kin, now, alone=True, sql=sql))
+        return _each_answer(jobs, alike.added(rows))
+    batch = to_json([_Sent.of(*each, _NO_GATES, _ALONE) for each in zip(sent, ids, strict=True)])
+    query = sql["enqueue"](
+        now=moment(now), batch=batch, alone=True, together=False, **_ALONE._asdict()
     )
+    return _each_answer(jobs, (yield from one(query)))
 
 
-def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | None]:
-    """The answers for the jobs that were added; the first of equal ids was. None for the others."""
+def _each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | None]:
     times = {job: from_micros(run_at) for job, run_at, _ in rows}
     answers: list[Enqueued | None] = []
     for job in jobs:
@@ -304,20 +310,6 @@ def each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued | 
         made = None if at is None else Enqueued(id=job.id, job_id=added, created=True, run_at=at)
         answers.append(made)
     return answers
-
-
-def is_plain(job: NewJob) -> bool:
-    """True if an independent job leaves at its default what :func:`enqueue_plain` does not send."""
-    return not (
-        job.delay
-        or job.run_at
-        or job.deadline
-        or job.deadline_in is not None
-        or job.unique
-        or job.limit
-        or job.tags
-        or job.dependents
-    )
 
 
 def enqueue_plain(job: NewJob, now: datetime | None, *, sql: Catalogue) -> Query:
@@ -357,7 +349,7 @@ def independent(jobs: Sequence[NewJob]) -> bool:
     return all(
         (job.group_id is None or job.group_id == job.id)
         and job.gate is None
-        and not _fails_fast(job)
+        and not fails_fast(job)
         for job in jobs
     )
 
@@ -366,11 +358,6 @@ def replacing_keys(jobs: Iterable[NewJob]) -> list[str]:
     """The unique keys whose holders these replace, and so lock."""
     claims = (job.unique for job in jobs)
     return sorted({one.key for one in claims if one and one.policy is UniquePolicy.REPLACE})
-
-
-def _fails_fast(job: NewJob) -> bool:
-    """True if it is a root whose group has a row from the start."""
-    return job.group_policy is GroupPolicy.FAIL_FAST and job.group_id in {None, job.id}
 
 
 def _canonical(text: str) -> str:
@@ -391,10 +378,7 @@ def _order(jobs: Sequence[NewJob]) -> list[int]:
 def _insert(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     # In pieces: a parameter is held in memory and parsed as a whole, here and by the server.
     for piece in chunks(list(batch.left)):
-        rows = yield sql["enqueue"](
-            now=moment(now), alone=False, together=batch.together, **batch.sent(piece)
-        )
-        batch.note_added(rows)
+        yield from batch.insert(piece, now, sql)
 
 
 def _resolve(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:

@@ -33,16 +33,15 @@ from offpath.store.doors import WithinDoors
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths
 from offpath.store.postgres.address import APPLICATION, parse_address
+from offpath.store.postgres.alike import is_plain
 from offpath.store.postgres.announcements import Announcer
 from offpath.store.postgres.contention import MOMENT, Care, settle_free_steps
 from offpath.store.postgres.diagnosis import diagnose
 from offpath.store.postgres.dialect import PostgresDialect, PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps, with_own_path
 from offpath.store.postgres.enqueue import (
-    each_answer,
     enqueue_each,
     enqueue_plain,
-    is_plain,
     plain_answer,
 )
 from offpath.store.postgres.events import EventTables
@@ -267,9 +266,8 @@ class PostgresStore(
         if len(jobs) == 1 and is_plain(jobs[0]):
             query = enqueue_plain(jobs[0], self._now(), sql=self._sql)
             return [plain_answer(jobs[0], await self._database.call(lambda: one(query)))]
-        query = enqueue_each(jobs, self._now(), sql=self._sql)
-        rows = await self._database.call(lambda: one(query))
-        return each_answer(jobs, rows)
+        now = self._now()
+        return await self._database.call(lambda: enqueue_each(jobs, now, sql=self._sql))
 
     def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
         return commit_within_steps(effects, self._now(), sql=self._sql)
