@@ -74,6 +74,7 @@ HELD = {
     "change_sides": ("lock_sides",),
     "fired_schedule": ("lock_schedule",),
     "give_up": ("due_blocked", "due_queued"),
+    "amend": ("hold_jobs",),
     "redrive": ("hold_jobs",),
     "note_counted": (
         *(

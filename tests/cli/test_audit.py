@@ -59,6 +59,20 @@ def test_a_change_of_rows_is_noted_with_its_filter_and_its_counts(desk: Desk) ->
     assert (last["state"], last["changed"], first["changed"]) == ("done", 3, 0)
 
 
+def test_waiting_jobs_get_other_terms_and_which_is_noted(desk: Desk) -> None:
+    desk(
+        *["jobs", "amend", "--task", "send", "--set-queue", "slow", "--set-priority", "5", "--yes"]
+    )
+    found = json.loads(desk("jobs", "list", "--json"))["items"]
+    assert {(one["queue"], one["priority"]) for one in found} == {("slow", 5)}
+    (one,) = desk.noted("--verb", "job.amend")
+    assert one["target"] == {"where": {"task": ["send"]}}
+    assert (one["options"], one["changed"]) == ({"priority": 5, "queue": "slow"}, 3)
+    late = "2001-01-01T00:00Z"
+    desk("jobs", "amend", found[0]["id"], "--set-deadline", late, code=2)
+    assert desk.noted("--verb", "job.amend")[0]["state"] == "failed"
+
+
 def test_ids_that_were_left_alone_are_counted(desk: Desk) -> None:
     known = json.loads(desk("jobs", "list", "--json"))["items"][0]["id"]
     other = f"{known[:-1]}{'0' if known[-1] != '0' else '1'}"

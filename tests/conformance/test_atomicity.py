@@ -8,10 +8,12 @@ table by table. Then the call is repeated: its effect must be there once, as if 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from offpath.model.amendment import Amendment
 from offpath.model.effects import Effects
 from offpath.model.job import JobState, LeasedJob, NewJob, UniquePolicy
 from offpath.model.settlement import Settlement, Succeeded
@@ -166,6 +168,14 @@ async def _redrive(store: Store, clock: ManualClock) -> Call:
     return lambda: store.redrive([JobRedrive(id=uid(n), delay=n % 2) for n in range(1, 7)])
 
 
+async def _amend(store: Store, clock: ManualClock) -> Call:
+    await enqueue(store, *(job(n, delay=n % 2 * 60) for n in range(1, 5)))
+    amendment = Amendment(
+        priority=3, queue="slow", run_at=clock.now(), deadline=clock.now() + timedelta(seconds=60)
+    )
+    return lambda: store.amend([uid(n) for n in range(1, 5)], amendment)
+
+
 async def _delete(store: Store, clock: ManualClock) -> Call:
     held = await _running(store, 3)
     await end(store, held[0], outcomes()["retry"])
@@ -241,6 +251,7 @@ SCENARIOS: dict[str, Scenario] = {
     "progress": _progress,
     "cancel": _cancel,
     "redrive": _redrive,
+    "amend": _amend,
     "delete": _delete,
     "rescue": _rescue,
     "prune": _prune,

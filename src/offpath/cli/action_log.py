@@ -6,8 +6,11 @@ import functools
 import getpass
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from offpath.app import App
 from offpath.cli.selection import Selection
@@ -62,7 +65,7 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         @functools.wraps(command)
         async def run(app: App, /, **given: Any) -> T:  # noqa: ANN401 - whatever the command takes
             given = await _whole(app, verb, given)
-            chosen = {name: given[name] for name in options if given.get(name) is not None}
+            chosen = _told(given, options)
             by = Asker(name=actor(), via="cli")
             record = await begin(app, verb, by, about(given), chosen)
             try:
@@ -76,6 +79,16 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         return run
 
     return wrap
+
+
+def _told(given: Mapping[str, Any], options: Iterable[str]) -> dict[str, Any]:
+    """The options that belong to the verb; one that is several has them by its fields."""
+    found: dict[str, Any] = {}
+    for name in options:
+        value = given.get(name)
+        several = asdict(value) if isinstance(value, Struct) else {name: value}
+        found |= {each: one for each, one in several.items() if one is not None}
+    return found
 
 
 async def _whole(app: App, verb: str, given: dict[str, Any]) -> dict[str, Any]:

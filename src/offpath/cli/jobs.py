@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from offpath.app import App
 from offpath.cli.action_log import recorded, rows
@@ -19,15 +21,20 @@ from offpath.cli.frame import (
     framed,
     limit_option,
     only,
+    option_group,
     store_command,
     url_option,
     yes_option,
 )
 from offpath.cli.job_views import changed_jobs, job_page, job_parts
-from offpath.cli.option_values import Duration, json_value
+from offpath.cli.option_values import Duration, iso_time, json_value, read_by
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Said, Shown
+from offpath.errors import InvalidArgument
+from offpath.model import checks
+from offpath.model.amendment import Amendment
 from offpath.model.brief import Kind
+from offpath.model.changes import ChangedJob
 from offpath.model.job import JobState
 from offpath.operating import views
 from offpath.operating.documents.jobs import describe
@@ -58,6 +65,20 @@ _dead = Rows(
     filters=(_task, _queue, _tag, _reason, _error_type),
 )
 _ALL = "All dead jobs."
+
+
+def _amendment(
+    set_priority: int | None,
+    set_queue: str | None,
+    set_run_at: datetime | None,
+    set_deadline: datetime | None,
+) -> Amendment:
+    to = Amendment(priority=set_priority, queue=set_queue, run_at=set_run_at, deadline=set_deadline)
+    if to == Amendment():
+        raise InvalidArgument(
+            "nothing is changed: give --set-priority, --set-queue, --set-run-at or --set-deadline"
+        )
+    return to
 
 
 @click.group()
@@ -148,6 +169,54 @@ async def run_jobs_now(app: App, *, which: Selection) -> Changed:
     offpath jobs run-now --task send_mail --yes
     """
     return changed_jobs(await app.jobs.run_now(*which.ids, **which.where), which, "due now")
+
+
+@jobs.command("amend")
+@_jobs.chosen("Change")
+@option_group(
+    "to",
+    _amendment,
+    click.option(
+        "--set-priority",
+        type=click.IntRange(-checks.MAX_PRIORITY, checks.MAX_PRIORITY),
+        metavar="NUMBER",
+        help="The priority; higher ones run first.",
+    ),
+    click.option(
+        "--set-queue",
+        callback=read_by(checks.name),
+        metavar="QUEUE",
+        help="The queue in which they wait from now on.",
+    ),
+    click.option("--set-run-at", callback=iso_time, metavar="TIME", help="The time to run."),
+    click.option(
+        "--set-deadline",
+        callback=iso_time,
+        metavar="TIME",
+        help="The time at which they are given up. Times are ISO with a zone.",
+    ),
+)
+@yes_option
+@store_command
+@recorded("job.amend", rows, "to")
+async def amend_jobs(app: App, *, which: Selection, to: Amendment) -> Changed:
+    r"""Give waiting jobs another priority, queue, time or deadline.
+
+    By id or by filter. Blocked jobs take a priority and a deadline only, those that wait for a
+    signal a priority.
+
+    \b
+    offpath jobs amend 0198c0de-… --set-priority 10
+    offpath jobs amend --task export --set-queue slow --yes
+    """
+    given = {f"set_{name}": value for name, value in asdict(to).items()}
+    changed = await app.jobs.amend(*which.ids, **given, **which.where)
+    why = "unknown, or cannot take all of it as they are"
+    return changed_jobs(changed, which, "changed", say=_moved, why=why)
+
+
+def _moved(one: ChangedJob) -> str:
+    return str(one.state) if one.was_in is None else f"{one.was_in} → {one.queue}"
 
 
 @click.command("retry")

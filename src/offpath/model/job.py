@@ -202,6 +202,8 @@ class ChangedJob(Struct, frozen=True, kw_only=True):
     group_done: bool = False
     reason: DeadReason | None = None
     """The reason why it is dead, where it died."""
+    was_in: str | None = None
+    """The queue that it has left, where it was moved to another one."""
 
 
 class Enqueued(Struct, frozen=True, kw_only=True, gc=False):

@@ -62,10 +62,13 @@ class Asker(Struct, frozen=True, kw_only=True):
     via: str
 
 
-async def preview(app: App, asked: ActionAsked) -> previews.Preview:
-    """The number of rows that an action would be about. Raises ``InvalidArgument``."""
+async def preview(app: App, asked: ActionAsked, *, draft: bool = False) -> previews.Preview:
+    """The number of rows that an action would be about. Raises ``InvalidArgument``.
+
+    Of a draft, options that do not fit yet are left out.
+    """
     _note(asked.note)
-    return await previews.preview(app, await order_of(app, asked))
+    return await previews.preview(app, await order_of(app, asked, draft=draft))
 
 
 async def ask(app: App, asked: ActionAsked, by: Asker) -> ActionRecord:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.jobs.client.jobs_view import chosen
+from offpath.model.amendment import AMENDABLE
 from offpath.model.brief import JobBrief
 from offpath.model.changes import ChangedJob
 from offpath.model.job import LIVE, TERMINAL, JobFilter, JobRecord, JobState
@@ -26,6 +27,7 @@ Change = Callable[[App, ActionWork, Sequence[str]], Awaitable[list[ChangedJob]]]
 
 CANCELLABLE: Final = LIVE
 REDRIVABLE: Final = frozenset({JobState.DEAD, JobState.CANCELLED})
+WAITING: Final = AMENDABLE
 QUEUED: Final = frozenset({JobState.QUEUED})
 DELETABLE: Final = TERMINAL
 
@@ -135,6 +137,11 @@ async def redrive(app: App, work: ActionWork, ids: Sequence[str]) -> list[Change
 async def run_now(app: App, _: ActionWork, ids: Sequence[str]) -> list[ChangedJob]:
     """Make them due now."""
     return await app.store().redrive([JobRedrive(id=each) for each in ids])
+
+
+async def amend(app: App, work: ActionWork, ids: Sequence[str]) -> list[ChangedJob]:
+    """Give them other terms."""
+    return await app.store().amend(ids, work.options)
 
 
 async def delete(app: App, _: ActionWork, ids: Sequence[str]) -> list[ChangedJob]:

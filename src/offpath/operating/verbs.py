@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from offpath.errors import InvalidArgument
+from offpath.model.amendment import Amendment
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRequest
 from offpath.model.message import MessageState
@@ -141,6 +142,14 @@ _TABLE: Final = (
         options=RedriveOptions,
     ),
     _on_jobs("job.run_now", "Run now", "due now", job_steps.QUEUED, job_steps.run_now),
+    _on_jobs(
+        "job.amend",
+        "Change",
+        "changed",
+        job_steps.WAITING,
+        job_steps.amend,
+        options=Amendment,
+    ),
     _on_jobs(
         "job.delete", "Delete", "deleted", job_steps.DELETABLE, job_steps.delete, final=True
     ),

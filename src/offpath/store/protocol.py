@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.glance import Concern
@@ -318,6 +319,14 @@ class Store(
 
         A waiting job is made due (after ``delay``) with its attempt unchanged. Others, unknown
         ones and those whose unique key is now held by another job are left alone, not answered.
+        """
+        ...
+
+    async def amend(self, ids: Sequence[str], amendment: Amendment) -> list[ChangedJob]:
+        """Give waiting jobs other terms, each in its place from then on; unique keys stay.
+
+        A blocked job takes a priority and a deadline, one that waits for a signal a priority alone.
+        What cannot take all of it is left alone and not answered. Repeating it changes nothing.
         """
         ...
 

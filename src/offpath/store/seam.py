@@ -203,6 +203,7 @@ class ObservedStore:
     progress = _timed(Store.progress).call(jobs.progressed)
     cancel = _timed(Store.cancel).answer(jobs.changed)
     redrive = _timed(Store.redrive).answer(jobs.changed)
+    amend = _timed(Store.amend).answer(jobs.amended)
     delete = _timed(Store.delete).answer(jobs.deleted)
     rescue = _timed(Store.rescue).answer(jobs.rescued)
     glance = _timed(Store.glance).quiet

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from offpath.errors import StoreUnavailable
+from offpath.model.amendment import Amendment
 from offpath.model.effects import Effects
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
@@ -16,6 +18,7 @@ from offpath.store.protocol import Store
 from offpath.store.seam import ObservedStore
 from offpath.store.telemetry.meter import StoreMeter
 from offpath.testing.faults import FlakyStore
+from tests.conformance.builders import new_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,3 +127,19 @@ async def test_an_error_is_timed_counted_and_raised() -> None:
     labels = {"backend": "memory", "operation": "ping", "error": "StoreUnavailable"}
     assert rig.metrics.counter("offpath_store_errors_total", **labels).value == 1
     assert rig.timed() == {"ping": 1}
+
+
+async def test_a_job_in_another_queue_has_left_the_one_and_entered_the_other() -> None:
+    inner = MemoryStore()
+    rig = Rig(inner)
+    job = new_job(queue="fast")
+    await rig.store.commit(Effects(jobs=(job,)))
+    await rig.store.amend([job.id], Amendment(priority=3))
+    await rig.store.amend([job.id], Amendment(queue="slow"))
+    left = Counter[str]()
+    for one in rig.metrics.list("offpath_job_moves_total"):
+        queue, states = one.labels["queue"], (one.labels["entered"], one.labels["left"])
+        left[queue] += int(one.value) * ((states[0] == "queued") - (states[1] == "queued"))
+    assert left == {"fast": 0, "slow": 1}
+    (queued,) = rig.metrics.list("offpath_jobs_queued_total")
+    assert (queued.labels["queue"], queued.value) == ("fast", 1)

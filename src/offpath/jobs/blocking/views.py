@@ -27,6 +27,7 @@ class BlockingJobs(Twin[JobsView]):
     cancel = blocking(JobsView.cancel)
     redrive = blocking(JobsView.redrive)
     run_now = blocking(JobsView.run_now)
+    amend = blocking(JobsView.amend)
     delete = blocking(JobsView.delete)
     _again = blocking(JobsView._again)  # noqa: SLF001 - behind a former name, as there
 

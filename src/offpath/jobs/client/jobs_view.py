@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from offpath.errors import InvalidArgument
 from offpath.jobs.client.selection import Where, filter_of, ids_of, page_limit, position, the_record
+from offpath.model.amendment import AMENDABLE, Amendment, checked_amendment
 from offpath.model.changes import ChangedJob
 from offpath.model.checks import seconds
 from offpath.model.job import LIVE, TERMINAL, Count, JobFilter, JobRecord, JobState, Page
@@ -16,7 +17,7 @@ from offpath.store.protocol import JobRedrive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from offpath.jobs.client.session import StoreSession
 
@@ -101,6 +102,30 @@ class JobsView:
         Returns those it changed. Jobs in other states are left alone.
         """
         return await self._due(ids, where, _QUEUED, 0.0)
+
+    async def amend(
+        self,
+        *ids: str,
+        set_priority: int | None = None,
+        set_queue: str | None = None,
+        set_run_at: datetime | None = None,
+        set_deadline: datetime | None = None,
+        **where: Unpack[Where],
+    ) -> list[ChangedJob]:
+        """Give waiting jobs other terms, by id or by filter; each takes its new place at once.
+
+        A blocked job takes a priority and a deadline, one that waits for a signal a priority alone.
+        Returns those it changed: jobs that cannot take all of it, that run or have ended are left
+        alone. Raises ``InvalidArgument`` when nothing is given to change, or for a deadline that
+        has passed.
+        """
+        what = chosen(ids, filter_of(where), allowed=AMENDABLE)
+        given = Amendment(
+            priority=set_priority, queue=set_queue, run_at=set_run_at, deadline=set_deadline
+        )
+        store = (session := await self._opened()).store
+        amendment = checked_amendment(given, await store.ping(), "set_")
+        return await act(session, what, lambda chunk: store.amend(chunk, amendment))
 
     async def _again(
         self, *ids: str, delay: float | timedelta = 0.0, **where: Unpack[Where]

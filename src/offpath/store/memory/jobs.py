@@ -9,6 +9,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
@@ -19,6 +20,7 @@ from offpath.store.memory.waits import awaits_gate
 from offpath.store.protocol import JobRedrive
 from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.jobs import (
+    amended,
     arrived,
     cancelled,
     changed,
@@ -92,6 +94,26 @@ def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
         return False
     holder = tables.holder_of(unique.key, now)
     return holder is not None and holder.id != job.id
+
+
+def amend(
+    tables: Tables, now: datetime, ids: Sequence[str], amendment: Amendment
+) -> list[ChangedJob]:
+    """Give waiting jobs other terms."""
+    answers: list[ChangedJob] = []
+    for job in _each(tables, ids):
+        if amendment.fits(job):
+            after = _amended(tables, now, job, amendment)
+            tables.limits.come_forward(job)
+            tables.amend(after, now)
+            answers.append(changed(job, after))
+    return answers
+
+
+def _amended(tables: Tables, now: datetime, job: JobRecord, amendment: Amendment) -> JobRecord:
+    after = amended(job, amendment)
+    is_ready = job.state is JobState.QUEUED and tables.lanes.is_ready(job)
+    return after if is_ready else arrived(after, now)
 
 
 def delete(tables: Tables, ids: Sequence[str]) -> list[ChangedJob]:

@@ -160,6 +160,10 @@ class Limits:
         """Put this job, when it is held, behind the one at ``last``."""
         self._behind[job.id] = (max(-job.priority, last[0]), max(now, last[1]), job.id)
 
+    def come_forward(self, job: JobRecord) -> None:
+        """Let this job take its own place again, from when it is next filed."""
+        self._behind.pop(job.id, None)
+
 
 def _plain(key: str) -> LimitSpec:
     return LimitSpec(key=key)

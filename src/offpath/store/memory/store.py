@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from offpath.errors import CapabilityMissing
+from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
 from offpath.model.effects import Effects
 from offpath.model.glance import EVERYTHING, Concern
@@ -178,6 +179,12 @@ class MemoryStore(
     async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
         """Put dead or cancelled jobs back, make waiting ones due."""
         changed = jobs.redrive(self._tables, self._clock.now(), redrives)
+        self._tell(waiting=bool(changed))
+        return changed
+
+    async def amend(self, ids: Sequence[str], amendment: Amendment) -> list[ChangedJob]:
+        """Give waiting jobs other terms."""
+        changed = jobs.amend(self._tables, self._clock.now(), ids, amendment)
         self._tell(waiting=bool(changed))
         return changed
 

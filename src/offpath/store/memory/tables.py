@@ -15,7 +15,7 @@ from offpath.model.declaration import Declaration
 from offpath.model.endpoint import Endpoint
 from offpath.model.finding import FindingRecord
 from offpath.model.group import GroupPolicy
-from offpath.model.job import TERMINAL, JobRecord, JobState, LeasedJob
+from offpath.model.job import TERMINAL, BlockReason, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerAnswer, WorkerAsk, WorkerRecord
 from offpath.model.post import PostRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
@@ -214,6 +214,13 @@ class Tables:
         if not is_over or before is None or was_over:
             return False
         return not self._is_open(job.group_id) and self.groups.report(job)
+
+    def amend(self, job: JobRecord, now: datetime) -> None:
+        """Put a waiting job with other terms in the place of the one before."""
+        if job.state is _BLOCKED and job.reason == BlockReason.SIGNAL.value:
+            self.jobs[job.id] = job  # no index knows what has changed, and its wait goes on
+        else:
+            self.file(job, now)
 
     def _count(self, before: JobRecord | None, job: JobRecord) -> None:
         """Keep what groups, gates, signals and undo records know of a job that is new, has ended,

@@ -138,6 +138,54 @@ where j.id = h.id
     and j.state in ('scheduled', 'ready', 'dead', 'cancelled')
 returning j.id::text, j.state, j.attempt
 
+-- name: amend
+-- Waiting jobs, which are held, get other terms. A blocked one keeps its place in line but for its
+-- priority; the end of a wait for a signal comes of the deadline that the job had then.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+)
+update offpath.job j
+set priority = coalesce(:priority::int, j.priority),
+    queue = coalesce(:queue::text, j.queue),
+    run_at = coalesce(:run_at::text::timestamptz, j.run_at),
+    deadline = coalesce(:deadline::text::timestamptz, j.deadline),
+    state = case
+        when :run_at::text is null then j.state
+        when :run_at::text::timestamptz > clock.now then 'scheduled'
+        when j.limit_key is null or j.state = 'ready' then 'ready'
+        else 'blocked'
+    end,
+    reason = case
+        when :run_at::text is null then j.reason
+        when :run_at::text::timestamptz <= clock.now and j.limit_key is not null
+            and j.state <> 'ready'
+            then 'limit'
+    end,
+    blocked_until = case
+        when j.state = 'blocked' and :deadline::text is not null then least(
+            :deadline::text::timestamptz,
+            (
+                select g.deadline from offpath.job_gate g
+                where g.id = j.gate and j.reason = 'gate'
+            )
+        )
+        when j.state = 'blocked' then j.blocked_until
+        when :run_at::text::timestamptz <= clock.now and j.limit_key is not null
+            and j.state <> 'ready'
+            then coalesce(:deadline::text::timestamptz, j.deadline)
+    end,
+    sent_back = 0
+from clock
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and (
+        j.state in ('scheduled', 'ready')
+        or (
+            j.state = 'blocked' and :queue::text is null and :run_at::text is null
+            and (:deadline::text is null or j.reason <> 'signal')
+        )
+    )
+returning j.id::text, j.state, j.queue
+
 -- name: expired_jobs
 -- Ended jobs whose time to be kept has passed, and that nobody holds. Jobs that are still to be
 -- undone stay, and so do those that a gate watches or watched whose own jobs have not all ended:

@@ -252,6 +252,14 @@ class RedrivenRow(NamedTuple):
     attempt: int
 
 
+class AmendedRow(NamedTuple):
+    """A job that has other terms."""
+
+    id: str
+    state: str
+    queue: str
+
+
 class GoneRow(NamedTuple):
     """A job that is removed, with its group, whether that has a row, and the gate that held it."""
 

@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
 from offpath.model.job import JobState
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import End
-from offpath.store.programs.answers import STATES, GoneRow, HeldRow, RedrivenRow
+from offpath.store.programs.answers import STATES, AmendedRow, GoneRow, HeldRow, RedrivenRow
 from offpath.store.programs.conclusion import conclude
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.protocol import JobRedrive, Pruned
@@ -172,6 +174,37 @@ def _reopen(d: Dialect, jobs: Sequence[HeldRow]) -> Steps[None]:
         queries.append(d.sql["reopen_groups"](batch=d.batch(groups)))
     if queries:
         yield Send(tuple(queries), last=True)
+
+
+# -- amend -----------------------------------------------------------------------------------------
+
+
+def amend(d: Dialect, ids: Sequence[str], amendment: Amendment) -> Steps[list[ChangedJob]]:
+    """Give waiting jobs other terms."""
+    before = {job.id: job for job in _held((yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))))}
+    if not before:
+        return []
+    *_, answer = yield Send(
+        (
+            *d.told_the_time(),
+            d.sql["amend"](
+                ids=d.ids(before),
+                priority=amendment.priority,
+                queue=amendment.queue,
+                run_at=d.at(amendment.run_at),
+                deadline=d.at(amendment.deadline),
+                now=d.now,
+            ),
+        )
+    )
+    rows = sorted(AmendedRow(*row) for row in answer)
+    if rows:
+        d.announced.moved.add(JobState.QUEUED)
+    return [_moved(_changed(before[row.id], STATES[row.state]), row.queue) for row in rows]
+
+
+def _moved(job: ChangedJob, queue: str) -> ChangedJob:
+    return job if queue == job.queue else replace(job, queue=queue, was_in=job.queue)
 
 
 # -- delete and prune ------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ class SqlStore(SqlLedgerReads):
     begin = transition(suspects.begin)
     cancel = transition(jobs.cancel)
     redrive = transition(jobs.redrive)
+    amend = transition(jobs.amend)
     delete = transition(jobs.delete)
     cancel_groups = transition(jobs.cancel_groups)
     close_groups = transition(jobs.close_groups, peek=jobs.nothing_to_close)

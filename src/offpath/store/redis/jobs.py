@@ -7,6 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
 from offpath.model.job import TERMINAL, DeadReason, Failure, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued, loss_text
@@ -20,6 +21,7 @@ from offpath.store.redis.workers import gone_at, leave
 from offpath.store.refusals import not_held
 from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.jobs import (
+    amended,
     cancelled,
     changed,
     ended,
@@ -68,6 +70,18 @@ async def redrive(unit: Unit, redrives: Sequence[JobRedrive]) -> list[ChangedJob
         if after is not None:
             unit.file(row._replace(record=after, alone=False))
             changes.append(changed(row.record, after))
+    return changes
+
+
+async def amend(unit: Unit, ids: Sequence[str], amendment: Amendment) -> list[ChangedJob]:
+    """Give waiting jobs other terms."""
+    changes = list[ChangedJob]()
+    for row in await _each(unit, ids):
+        job = row.record
+        if amendment.fits(job):
+            after = amended(job, amendment)
+            unit.file(row._replace(record=after))
+            changes.append(changed(job, after))
     return changes
 
 

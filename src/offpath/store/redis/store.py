@@ -1,14 +1,14 @@
-"""The Redis backend: its life, and one line for each transition."""
+"""The Redis backend: one line for each transition."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from offpath.errors import CapabilityMissing
+from offpath.model.amendment import Amendment
 from offpath.model.brief import Kind
 from offpath.model.changes import ChangedJob
 from offpath.model.deaths import Deaths
@@ -42,13 +42,8 @@ from offpath.model.message import (
 from offpath.model.post import PostRecord
 from offpath.model.schedule import Firing, FiringStatus, Occurrence, Schedule, ScheduleRecord
 from offpath.model.settlement import Settled, Settlement
-from offpath.runtime.clock import Clock
-from offpath.runtime.ids import IdGenerator, new_id
-from offpath.store.capabilities import Capabilities
 from offpath.store.flow import MOST_IN_QUEUE
-from offpath.store.hints import Hint
-from offpath.store.partial import PartialStore
-from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
+from offpath.store.protocol import Backlog, JobRedrive, Pruned
 from offpath.store.redis import (
     documents,
     enqueue,
@@ -61,103 +56,20 @@ from offpath.store.redis import (
     settle,
     workers,
 )
-from offpath.store.redis.address import parsed
-from offpath.store.redis.capabilities import CAPABILITIES
-from offpath.store.redis.connection import RedisConnection
-from offpath.store.redis.diagnosis import Diagnosis, diagnosed
-from offpath.store.redis.unit import Unit, transacted
+from offpath.store.redis.life import RedisLife
+from offpath.store.redis.unit import transacted
 
 T = TypeVar("T")
 Changes = list[ChangedJob]
 
 
-class RedisStore(PartialStore):
+class RedisStore(RedisLife):
     """A :class:`~offpath.store.protocol.Store` of some profiles in a Redis or Valkey server.
 
     ``url`` is ``redis://host:6379/0`` (``rediss://``, ``valkey://``, ``unix://``); it may have
     ``prefix=``, ``wait=`` (replicas that confirm each write) and ``durability=process`` (this
     server may forget everything). ``call_timeout``: seconds that a call waits for an answer.
     """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        clock: Clock | None = None,
-        ids: IdGenerator = new_id,
-        call_timeout: float = 5.0,
-    ) -> None:
-        self._connection = RedisConnection(parsed(url), clock=clock, call_timeout=call_timeout)
-        self._enqueuer = enqueue.Enqueuer(self._connection)
-        self._new_id = ids
-        self._capabilities = CAPABILITIES
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The abilities of this backend, with how durable this server is once it is open."""
-        return self._capabilities
-
-    # -- life ------------------------------------------------------------------------------
-
-    async def open(self) -> None:
-        """Connect, load the functions, and read how durable the server is.
-
-        Raises ``StoreUnavailable``, and ``ConfigurationError`` where what is acknowledged would
-        not last and the URL does not say that this is meant.
-        """
-        self._connection.open()
-        try:
-            # first: nothing is loaded into a server that is refused
-            found = await diagnosed(self._connection)
-            found.refuse(self._connection.address)
-            await self._connection.begin()
-        except BaseException:
-            await self.close()
-            raise
-        self._capabilities = replace(CAPABILITIES, durability=found.durability)
-
-    async def close(self) -> None:
-        """Give back all connections."""
-        await self._connection.close()
-
-    async def migrate(self) -> list[Migration]:
-        """There is no schema: functions are loaded on opening."""
-        return []
-
-    async def migrations(self) -> list[Migration]:
-        """There is no schema."""
-        return []
-
-    def migration_script(self, *, after: int = 0) -> str:  # noqa: ARG002 - the protocol's
-        """There is no schema."""
-        raise CapabilityMissing("redis has no schema: its functions are loaded on opening")
-
-    async def diagnose(self) -> list[Finding]:
-        """The findings about the server's settings."""
-        found: Diagnosis = await diagnosed(self._connection)
-        return found.findings(self._connection.address)
-
-    async def ping(self) -> datetime:
-        """The store's clock."""
-        await self._connection.read(["PING"])
-        return await self._connection.now()
-
-    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
-        """Call ``callback`` when something may have changed, here or elsewhere."""
-        return self._connection.hints.subscribe(callback)
-
-    async def _do(self, work: Callable[[Unit], Awaitable[T]], *, grows: bool = False) -> T:
-        answer, _ = await transacted(self._connection, self._new_id, work, grows=grows)
-        return answer
-
-    async def _look(self) -> Unit:
-        return Unit(self._connection, await self._connection.now(), self._new_id)
-
-    async def _change(
-        self, work: Callable[[Unit], Awaitable[list[ChangedJob]]]
-    ) -> list[ChangedJob]:
-        changes, unit = await transacted(self._connection, self._new_id, work)
-        return jobs.with_groups(unit, changes)
 
     # -- doors: new work -------------------------------------------------------------------
 
@@ -208,6 +120,10 @@ class RedisStore(PartialStore):
     async def redrive(self, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
         """Put dead or cancelled jobs back, make waiting ones due."""
         return await self._do(lambda unit: jobs.redrive(unit, redrives))
+
+    async def amend(self, ids: Sequence[str], amendment: Amendment) -> list[ChangedJob]:
+        """Give waiting jobs other terms."""
+        return await self._do(lambda unit: jobs.amend(unit, ids, amendment))
 
     async def delete(self, ids: Sequence[str]) -> list[ChangedJob]:
         """Remove ended jobs."""

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import assert_never
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
 from offpath.model.group import GroupPolicy
 from offpath.model.job import (
@@ -202,6 +203,7 @@ def changed(before: JobRecord, after: JobRecord, *, group_done: bool = False) ->
         parent=after.parent,
         group_done=group_done,
         reason=DeadReason(after.reason or "") if died else None,
+        was_in=None if before.queue == after.queue else before.queue,
     )
 
 
@@ -330,6 +332,12 @@ def fresh(job: JobRecord, run_at: datetime, deadline: datetime | None, now: date
         progress=None,
     )
     return arrived(again, now)
+
+
+def amended(job: JobRecord, amendment: Amendment) -> JobRecord:
+    """A waiting job with other terms. A new run time ends whatever it was put off for."""
+    given = {name: value for name, value in asdict(amendment).items() if value is not None}
+    return replace(job, **given, reason=job.reason if amendment.run_at is None else None)
 
 
 def settled(

@@ -93,6 +93,48 @@ where
     )
 returning id, state, attempt
 
+-- name: amend
+-- Waiting jobs get other terms. A blocked one keeps its place in line but for its priority; the end
+-- of a wait for a signal comes of the deadline that the job had then.
+update offpath_job set
+    priority = coalesce(:priority, priority),
+    queue = coalesce(:queue, queue),
+    run_at = coalesce(:run_at, run_at),
+    deadline = coalesce(:deadline, deadline),
+    state = case
+        when :run_at is null then state
+        when :run_at <= :now then 'ready'
+        else 'scheduled'
+    end,
+    reason = case when :run_at is null then reason end,
+    blocked_until = case
+        when state <> 'blocked' then null
+        when :deadline is null then blocked_until
+        else min(
+            :deadline,
+            coalesce(
+                (
+                    select held.deadline from offpath_job_gate as held
+                    where held.id = gate and reason = 'gate'
+                ),
+                :deadline
+            )
+        )
+    end,
+    turn = null,
+    turn_at = null
+where
+    id in (select value from json_each(:ids))
+    and finished_at is null
+    and (
+        +state = 'scheduled' or +state = 'ready'
+        or (
+            +state = 'blocked' and :queue is null and :run_at is null
+            and (:deadline is null or reason <> 'signal')
+        )
+    )
+returning id, state, queue
+
 -- name: expired_jobs
 -- Ended jobs whose time to be kept has passed, and that have nothing left to undo. Those stay that a
 -- gate watches or watched whose own jobs have not all ended: these may ask for their results.

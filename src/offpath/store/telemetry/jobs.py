@@ -51,6 +51,11 @@ def changed(telemetry: Telemetry, answers: Sequence[ChangedJob]) -> None:
     telemetry.moved(moves.changed(answers))
 
 
+def amended(telemetry: Telemetry, answers: Sequence[ChangedJob]) -> None:
+    """An operator gave these jobs other terms; those that changed their queue have moved."""
+    telemetry.moved(moves.amended(answers))
+
+
 def deleted(telemetry: Telemetry, answers: Sequence[ChangedJob]) -> None:
     """Report that these ended jobs are gone."""
     telemetry.moved(moves.deleted(answers))

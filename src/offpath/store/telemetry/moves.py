@@ -170,6 +170,14 @@ def changed(answers: Iterable[ChangedJob]) -> Iterator[MoveStep]:
         yield MoveStep(way, answer, group_done=answer.group_done)
 
 
+def amended(answers: Iterable[ChangedJob]) -> Iterator[MoveStep]:
+    """Say which jobs wait in another queue: each has left the one, and entered the other."""
+    for answer in answers:
+        if answer.was_in is not None:
+            yield MoveStep(move(answer.task, answer.was_in, answer.was, None, ()), answer)
+            yield MoveStep(move(answer.task, answer.queue, None, answer.state, ()), answer)
+
+
 def deleted(answers: Iterable[ChangedJob]) -> Iterator[MoveStep]:
     """Say which ended jobs are gone."""
     for answer in answers:

@@ -7,6 +7,7 @@ their names; options as ``o.NAME``; ``note``, ``confirm``, ``before`` and ``back
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -25,6 +26,9 @@ _SINGLE: Final = frozenset({"group", "box"})
 """Filters that have one value."""
 _JSON_OPTIONS: Final = frozenset({"payload", "input"})
 """Options that are any JSON."""
+
+_TIMES: Final = frozenset({"run_at", "deadline", "since", "until"})
+"""Options that are times: fields of a page give them in UTC, and without saying so."""
 
 
 class ActionForm:
@@ -58,6 +62,18 @@ class ActionForm:
             confirm=self.one("confirm") or None,
         )
 
+    def drafted(self) -> ActionAsked:
+        """The action as far as it is filled in: options that do not fit are left out.
+
+        Raises ``InvalidArgument`` for a target that does not.
+        """
+        try:
+            options = self._options()
+        except InvalidArgument:
+            options = {}
+        target = self._target()
+        return ActionAsked(verb=self.verb.name, target=target, options=options)
+
     def kept(self) -> list[tuple[str, str]]:
         """The fields that the page that confirms it sends again."""
         gone = {"note", "confirm", "before", "action"}
@@ -86,6 +102,8 @@ class ActionForm:
         }
         for name in _JSON_OPTIONS & set(given):
             given[name] = _json(given[name], name)
+        for name in _TIMES & set(given):
+            given[name] = _time(given[name], name)
         return given if not given else _typed(self.verb, given)
 
 
@@ -123,6 +141,16 @@ def _typed(verb: Verb, given: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgument(f"the options do not fit: {error}") from error
     typed: dict[str, Any] = msgspec.to_builtins(found)
     return {name: typed[name] for name in given}
+
+
+def _time(text: str, name: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"{name} is a time in UTC, as 2026-12-01T08:00, not {text[:60]!r}"
+        ) from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def _json(text: str, name: str) -> Any:  # noqa: ANN401 - any JSON

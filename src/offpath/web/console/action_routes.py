@@ -39,6 +39,8 @@ T = TypeVar("T")
 API: Final = "/api/v1"
 WRITING: Final = 10.0
 """Seconds for what an action does within its request."""
+_TO_MEND: Final = frozenset({"UNCONFIRMED", "NOTE.MISSING", "INVALID_ARGUMENT"})
+"""The refusals after which the page asks again, with what was filled in."""
 _DONE: Final = "done"
 """The field of a query that names the action which a page tells of."""
 
@@ -117,12 +119,13 @@ class ActionRoutes:
     async def _act(self, place: Place, request: Request) -> Response:
         pairs = await read_form(request)
         form = _refused(lambda: ActionForm(pairs))
-        asked = _refused(lambda: form.asked(action_id=form.one("action") or None))
         try:
+            asked = _refused(lambda: form.asked(action_id=form.one("action") or None))
             record = await self._asked(place, request, asked, "dashboard")
         except Stop as stop:
-            if stop.code not in {"UNCONFIRMED", "NOTE.MISSING"}:
+            if stop.code not in _TO_MEND:
                 raise
+            self._allow(request, form.verb)
             return await self._confirming(place, request, form, stop.text, stop.status)
         return RedirectResponse(_back(base_of(request), form, record), 303)
 
@@ -134,8 +137,8 @@ class ActionRoutes:
     async def _confirming(
         self, place: Place, request: Request, form: ActionForm, said: str, status: int = 200
     ) -> Response:
-        asked = _refused(form.asked)
-        found = await self._previewed(place, msgspec.structs.replace(asked, confirm=None))
+        asked = _refused(form.drafted)
+        found = await self._previewed(place, asked, draft=True)
         text = self._pages.render(
             "act.html",
             d=found,
@@ -175,8 +178,12 @@ class ActionRoutes:
             return record
         return await _answered(place, lambda app: actions.carry_out(app, record))
 
-    async def _previewed(self, place: Place, asked: ActionAsked) -> dict[str, Any]:
-        found: Preview = await _answered(place, lambda app: actions.preview(app, asked))
+    async def _previewed(
+        self, place: Place, asked: ActionAsked, *, draft: bool = False
+    ) -> dict[str, Any]:
+        found: Preview = await _answered(
+            place, lambda app: actions.preview(app, asked, draft=draft)
+        )
         told: dict[str, Any] = redact(msgspec.to_builtins(found, builtin_types=(datetime,)), ())
         return told
 

@@ -305,7 +305,11 @@ async def test_jobs_of_each_state_have_their_verbs(app: offpath.App, site: Site)
 
     assert await verbs(await one(state=JobState.DEAD)) == {"job.redrive", "job.delete"}
     assert await verbs(await one(state=JobState.SUCCEEDED)) == {"job.delete"}
-    assert await verbs(await one(task="export")) == {"job.cancel", "job.run_now"}
+    assert await verbs(await one(task="export")) == {
+        "job.cancel",
+        "job.run_now",
+        "job.amend",
+    }
 
 
 async def test_every_verb_is_in_the_description(site: Site) -> None:
