@@ -129,15 +129,26 @@ __all__ = [
 ]
 
 
-def _action_loop(app: "App") -> "LoopSpec":
+def _watched(app: "App") -> bool:
+    """True if the store keeps what operators do and see: else there is nothing for these loops."""
+    from offpath.store.capabilities import Profile
+
+    return app.store().capabilities.offers(Profile.OPERATING)
+
+
+def _action_loop(app: "App") -> "LoopSpec | None":
     """The loop that carries actions of operators on; loaded with the first worker."""
+    if not _watched(app):
+        return None
     from offpath.operating.action_loop import ActionLoop
 
     return ActionLoop(app).spec()
 
 
-def _stats_loop(app: "App") -> "LoopSpec":
+def _stats_loop(app: "App") -> "LoopSpec | None":
     """The loop that writes what workers count; loaded with the first worker."""
+    if not _watched(app):
+        return None
     from offpath.operating.stats_loop import StatsLoop
 
     return StatsLoop(app).spec()

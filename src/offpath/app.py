@@ -344,7 +344,8 @@ class App(
                 from offpath.store.partial import refuse_definitions
 
                 defined = self.tasks.values(), self._events.specs(), self._core.economies
-                refuse_definitions(store.capabilities, *defined)
+                more = self.schedules.definitions, self._events.served()
+                refuse_definitions(store.capabilities, *defined, *more)
             if self.settings.migrate:
                 await store.migrate()
             await store.open()
@@ -454,7 +455,7 @@ class App(
                 self.schedules.ticker(self.clock, self._report, store).loop(),
                 *(self._events.loops(store) if settings.relays else ()),
                 *sweeps.loops(),
-                *(make(self) for make in ADDED_LOOPS),
+                *(added for make in ADDED_LOOPS if (added := make(self)) is not None),
             ),
             worker_id=me,
             begins=self._events.held_by,

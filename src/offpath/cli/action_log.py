@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from offpath.app import App
+from offpath.cli.frame import tell
 from offpath.cli.selection import Selection
 from offpath.cli.values import Changed
 from offpath.errors import OffpathError
@@ -20,6 +21,7 @@ from offpath.model.action import LONGEST_NAME, MOST_IDS
 from offpath.model.brief import Kind
 from offpath.operating.actions import Asker, begin, end
 from offpath.operating.short_ids import all_whole
+from offpath.store.capabilities import Profile
 
 T = TypeVar("T")
 Command = Callable[..., Awaitable[T]]
@@ -65,6 +67,10 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         @functools.wraps(command)
         async def run(app: App, /, **given: Any) -> T:  # noqa: ANN401 - whatever the command takes
             given = await _whole(app, verb, given)
+            if not app.store().capabilities.offers(Profile.OPERATING):
+                value = await command(app, **given)
+                tell(f"not kept: {app.store().capabilities.name} has no audit (offpath backends)")
+                return value
             chosen = _told(given, options)
             by = Asker(name=actor(), via="cli")
             record = await begin(app, verb, by, about(given), chosen)

@@ -19,6 +19,8 @@ from offpath.model.action import ActionFilter, ActionRecord, ActionState
 from offpath.operating import actions
 from offpath.operating.documents.actions import describe, in_words
 from offpath.runtime.ids import parse_id
+from offpath.store.capabilities import Profile
+from offpath.store.partial import require
 
 
 @click.group()
@@ -47,6 +49,7 @@ async def list_actions(app: App, *, limit: int, after: str | None, where: Filter
         verbs=tuple(where.get("verb", ())),
         actors=tuple(where.get("actor", ())),
     )
+    require(app.store().capabilities, Profile.OPERATING)
     start = None if after is None else parse_id(after, "--after")
     found = await app.store().actions(chosen, limit=limit, after=start)
     following = next_of(found, limit, lambda one: one.id)
@@ -62,6 +65,7 @@ async def show_action(app: App, *, action_id: str) -> Shown:
     \b
     offpath audit show 0198c0de-…
     """
+    require(app.store().capabilities, Profile.OPERATING)
     found = await actions.action(app, action_id)
     return Shown(describe(found), _parts(found))
 

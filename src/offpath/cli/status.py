@@ -66,6 +66,7 @@ def _parts(seen: Overview) -> list[Part]:
         *_more(len(seen.queues), "queues: offpath queues list"),
         *_faults(seen.faults),
         *_coming(seen),
+        *_absent(seen),
     ]
 
 
@@ -123,6 +124,10 @@ def _coming(seen: Overview) -> Iterable[Part]:
         return ()
     rows = [(one.name, one.task, output.ago(one.next_at)) for one in seen.schedules]
     return ("", Table(("schedule", "task", "next"), rows))
+
+
+def _absent(seen: Overview) -> Iterable[Part]:
+    return () if seen.stats.kept else ("", "this store keeps no charts, audit or requests")
 
 
 def _more(there: int, where: str) -> Iterable[Part]:

@@ -18,6 +18,7 @@ from offpath.model.limit import LimitRecord, QueueRecord
 from offpath.operating.documents.flow import describe_limit, limit_state
 from offpath.operating.times import when
 from offpath.runtime.ids import parse_id
+from offpath.store.capabilities import Profile
 
 _LISTED = 5
 """Watched jobs that are named; a gate may watch thousands."""
@@ -29,7 +30,7 @@ _MARKS = {"sleep": "sleep", "wait": "wait", "missed": "wait that timed out"}
 
 async def steps_of(app: App, job: JobRecord) -> list[str]:
     """The names of what a job has recorded, as its handler knows it."""
-    if not job.deliveries:
+    if not job.deliveries or not app.store().capabilities.offers(Profile.WORKFLOWS):
         return []
     return list(_names(await app.store().steps(job.id)))
 

@@ -12,6 +12,7 @@ from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.model.stats import QueueLevel, StatRow, StatSpan, merged, queue_of, read, task_of
 from offpath.runtime.catalogue import TIME_BOUNDS
+from offpath.store.capabilities import Profile
 
 RANGES: Final = {
     "15m": (900, 10),
@@ -64,6 +65,8 @@ class StatsDocument(Struct, frozen=True, kw_only=True):
     queue: str | None
     task: str | None
     points: tuple[StatPoint, ...]
+    kept: bool = True
+    """False where the store keeps no stats: then every point is empty."""
 
 
 async def stats(
@@ -87,6 +90,7 @@ async def stats(
         queue=queue,
         task=task,
         points=points_of(rows, since, until, step, queue=queue, task=task),
+        kept=store.capabilities.offers(Profile.OPERATING),
     )
 
 

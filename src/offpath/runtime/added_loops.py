@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from offpath.runtime.loop import LoopSpec
 
-ADDED_LOOPS: list[Callable[[Any], LoopSpec]] = []
-"""Each makes, for an app, a loop that its worker drives; the package names them. They stand below
-the app, so that naming one loads nothing.
+ADDED_LOOPS: list[Callable[[Any], LoopSpec | None]] = []
+"""Each makes, for an app, a loop that its worker drives, or None where the app's store lacks what
+it is for; the package names them. They stand below the app, so that naming one loads nothing.
 """

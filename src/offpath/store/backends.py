@@ -107,6 +107,16 @@ def looking_store(settings: Settings) -> Store:
             return make_store(settings.url)
 
 
+def refuse_unlooked(url: str) -> None:
+    """Raise ``CapabilityMissing`` for a store that keeps nothing for a dashboard."""
+    if scheme_of(url) in {"memory", "sqlite", "postgresql"}:
+        return
+    from offpath.store.capabilities import Profile
+    from offpath.store.partial import require
+
+    require(make_store(url).capabilities, Profile.OPERATING)
+
+
 def sqlite_path(url: str) -> str:
     """The file of a SQLite URL: three slashes for a relative path, four for an absolute one."""
     parts = urlsplit(url)

@@ -39,7 +39,7 @@ FEATURES: Final = {
     Profile.LOG: "the event log and its routers",
     Profile.LEDGER: "the ledger",
     Profile.WITHIN: "writes in the caller's own transaction",
-    Profile.OPERATING: "what the dashboard needs",
+    Profile.OPERATING: "the dashboard, the audit and requests to workers",
 }
 """The profiles as an error and the table of backends name them."""
 

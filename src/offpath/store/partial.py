@@ -10,16 +10,24 @@ from functools import wraps
 from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from offpath.errors import CapabilityMissing
+from offpath.model.brief import FaultTally
 from offpath.model.effects import Effects
-from offpath.model.job import NewJob
+from offpath.model.job import JobFilter, JobState, NewJob, Page
+from offpath.model.lease import Order
 from offpath.model.limit import Admitted
+from offpath.model.message import Box
 from offpath.model.route import RouterSpec
+from offpath.store.browse import MOST_DEAD
 from offpath.store.capabilities import Capabilities, Profile
 from offpath.store.offered import FEATURES, offering
-from offpath.store.protocol import Store
+from offpath.store.protocol import MOST_ON_A_PAGE, Store
+from offpath.store.rows.faults import NOTHING as NO_FAULTS
+from offpath.store.rows.faults import key_of, tallied
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_DEAD = JobFilter(states=(JobState.DEAD,))
 
 
 def missing(capabilities: Capabilities, profile: Profile) -> CapabilityMissing:
@@ -89,6 +97,8 @@ def refuse_definitions(
     tasks: Iterable[TaskTemplate],
     routers: Iterable[RouterSpec],
     economies: Sequence[object],
+    schedules: Iterable[str] = (),
+    streams: Iterable[tuple[Box, str]] = (),
 ) -> None:
     """Raise ``CapabilityMissing`` for what an app defines and its backend does not offer."""
     for task in tasks:
@@ -97,6 +107,18 @@ def refuse_definitions(
         refuse_definition(capabilities, f"router {router.name!r}", Profile.LOG)
     if economies:
         refuse_definition(capabilities, "an economy", Profile.LEDGER)
+    for name in schedules:
+        refuse_definition(capabilities, f"schedule {name!r}", Profile.SCHEDULES)
+    for box, name in streams:
+        what = "outbox stream" if box is Box.OUT else "inbox source"
+        refuse_definition(capabilities, f"{what} {name!r}", Profile.MESSAGES)
+
+
+def refuse_orders(capabilities: Capabilities, orders: Iterable[Order]) -> None:
+    """Raise ``CapabilityMissing`` where a worker asks for an order that a backend lacks."""
+    for order in orders:
+        if order is not Order.PRIORITY:
+            refuse_definition(capabilities, f"dispatch={order.value!r}", Profile.DISPATCH)
 
 
 def refuse_task(capabilities: Capabilities, task: str, job: NewJob) -> None:
@@ -278,10 +300,26 @@ class PartialStore:
     route_within = refused(Profile.WITHIN, Store.route_within)
     route_within_blocking = refused_at_once(Profile.WITHIN, Store.route_within_blocking)
 
+    # -- dead jobs ---------------------------------------------------------------------------
+
+    async def find(
+        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
+    ) -> Page:
+        """One page of the jobs that match."""
+        raise NotImplementedError
+
+    async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
+        """The faults of the newest dead jobs. Each is read, so a page of them is looked at."""
+        if limit <= 0 or most <= 0:
+            return NO_FAULTS
+        read = min(most, MOST_ON_A_PAGE)
+        dead = await self.find(_DEAD, limit=read)
+        more = len(dead.items) >= most or dead.next is not None
+        return tallied(dead.items, key_of, limit=limit, more=more)
+
     # -- the dashboard ---------------------------------------------------------------------
 
     browse = refused(Profile.OPERATING, Store.browse)
-    faults = refused(Profile.OPERATING, Store.faults)
     ask_worker = refused(Profile.OPERATING, Store.ask_worker)
     answer_worker = refused(Profile.OPERATING, Store.answer_worker)
     worker_desk = none_of(Store.worker_desk, lambda: None)

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import offpath
+from offpath.economy import Economy
 from offpath.errors import CapabilityMissing, ConfigurationError
 from offpath.model.effects import Effects
 from offpath.store.backends import make_store, scheme_of
@@ -66,6 +67,72 @@ async def test_a_router_that_needs_what_is_missing_is_refused_when_the_app_opens
 
     with pytest.raises(CapabilityMissing, match="router 'orders': toy does not offer the event"):
         await app.open()
+
+
+class Bare(MemoryStore):
+    """Memory that declares jobs alone."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, name="bare", profiles=frozenset({Profile.CORE}))
+
+
+def bare_app() -> offpath.App:
+    return offpath.App(store=Bare(), auto_start=False)
+
+
+async def test_a_schedule_that_needs_what_is_missing_is_refused_when_the_app_opens() -> None:
+    app = bare_app()
+
+    @app.task
+    async def report() -> None: ...
+
+    app.schedule("nightly", report.job(), cron="0 3 * * *", zone="UTC")
+    with pytest.raises(CapabilityMissing, match="schedule 'nightly': bare does not offer sched"):
+        await app.open()
+
+
+async def test_a_stream_that_needs_what_is_missing_is_refused_when_the_app_opens() -> None:
+    app = bare_app()
+
+    @app.outbox("mails")
+    async def send(event: object) -> None: ...
+
+    with pytest.raises(CapabilityMissing, match="outbox stream 'mails': bare does not offer"):
+        await app.open()
+
+
+async def test_a_source_that_needs_what_is_missing_is_refused_when_the_app_opens() -> None:
+    app = bare_app()
+
+    @app.inbox("stripe")
+    async def apply(event: object) -> None: ...
+
+    with pytest.raises(CapabilityMissing, match="inbox source 'stripe': bare does not offer"):
+        await app.open()
+
+
+async def test_an_economy_that_needs_what_is_missing_is_refused_when_the_app_opens() -> None:
+    app = bare_app()
+    Economy(app)
+    with pytest.raises(CapabilityMissing, match="an economy: bare does not offer the ledger"):
+        await app.open()
+
+
+async def test_a_worker_whose_order_is_missing_is_refused_when_it_is_made() -> None:
+    async with bare_app() as app:
+        with pytest.raises(CapabilityMissing, match="dispatch='balanced': bare does not offer"):
+            app.worker(dispatch="balanced")
+        with pytest.raises(CapabilityMissing, match="dispatch='age'"):
+            app.worker(dispatch={"mail": "age"})
+
+
+async def test_loops_of_what_is_missing_do_not_start() -> None:
+    async with offpath.App(auto_start=False) as app, app.worker() as worker:
+        whole = {loop.name for loop in worker.loops()}
+    async with bare_app() as app, app.worker() as worker:
+        bare = {loop.name for loop in worker.loops()}
+    assert whole - bare == {"actions", "admission", "schedules", "stats"}
 
 
 def test_effects_of_what_is_missing_are_refused_with_the_backends_that_have_it() -> None:

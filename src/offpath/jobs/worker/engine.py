@@ -83,6 +83,10 @@ class Engine:
         self, parts: Parts, tasks: Mapping[str, Runnable], settings: WorkerSettings
     ) -> None:
         self.store, self.clock = parts.store, parts.clock
+        if not parts.store.capabilities.whole:
+            from offpath.store.partial import refuse_orders
+
+            refuse_orders(parts.store.capabilities, (settings.order, *settings.orders.values()))
         self.report = parts.report
         self.secrets = SECRET_NAMES.union(settings.redact)
         self.writer = parts.writer

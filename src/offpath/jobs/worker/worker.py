@@ -45,6 +45,7 @@ from offpath.model.glance import Concern
 from offpath.model.health import WorkerReport
 from offpath.runtime.loop import Tasks
 from offpath.runtime.recent_ends import RecentEnds
+from offpath.store.capabilities import Profile
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
@@ -344,7 +345,6 @@ class Worker:
         upkeep = self._parts.upkeep
         glances = Glances(engine.store, engine.clock, lambda: engine.claimer.rests)
         check = glances.spared(Concern.WAITS, step_of(upkeep.group_check, CHECK_BATCH))
-        admit = glances.spared(Concern.LIMITS, engine.admission.step)
         # The living could not renew their leases either, or not yet: nobody may be rescued.
         rescue = step_of(
             upkeep.rescue, RESCUE_BATCH, lambda: self._guard.frozen or self._jumps.recent()
@@ -353,8 +353,11 @@ class Worker:
         engine.claimer.wake = glances.waking(Concern.WORK, claim.wake)
         if settings.poll_interval >= FRESH:  # else who polls more often would find work later
             engine.claimer.spared = partial(glances.spares, Concern.WORK)
-        admission = loops.own("admission", admit, ADMIT_EVERY)
-        engine.admission.wake = glances.waking(Concern.LIMITS, admission.wake)
+        offers = engine.store.capabilities.offers
+        if offers(Profile.LIMITS):
+            admit = glances.spared(Concern.LIMITS, engine.admission.step)
+            admission = loops.own("admission", admit, ADMIT_EVERY)
+            engine.admission.wake = glances.waking(Concern.LIMITS, admission.wake)
         group_check = loops.own(GROUP_CHECK, check, CHECK_EVERY)
         engine.failed = glances.waking(Concern.WAITS, group_check.wake)
         # Jobs of a dead worker wait little longer than its lease, even where that is short.
@@ -367,7 +370,9 @@ class Worker:
             loops.own("backlog", behind.step, min(BACKLOG_EVERY, settings.backlog_after / 4))
         if upkeep.redrive is not None:
             loops.own("idle", self._when_idle, IDLE_LOOK)
-        loops.add(sparing(glances, spec) for spec in self._parts.loops)
+        ticks = offers(Profile.SCHEDULES)
+        added = (spec for spec in self._parts.loops if ticks or spec.name != TICKS)
+        loops.add(sparing(glances, spec) for spec in added)
         if TICKS in loops:
             glances.waking(Concern.SCHEDULES, partial(loops.wake, TICKS))
 

@@ -8,9 +8,7 @@ from itertools import islice
 
 from offpath.model.brief import (
     LONGEST_MESSAGE,
-    MOST_QUEUES,
     BriefPage,
-    FaultCount,
     FaultTally,
     GateBrief,
     GateWatch,
@@ -30,6 +28,8 @@ from offpath.store.memory import groups, reads
 from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.workflow_rows import MemoryGate
 from offpath.store.protocol import MOST_ON_A_PAGE
+from offpath.store.rows.faults import NOTHING as NO_FAULTS
+from offpath.store.rows.faults import tallied
 from offpath.store.rows.job_filter import tests_of
 
 _MOST_HELD = 1_000
@@ -90,21 +90,14 @@ class MemoryBrowse(MemoryPart):
     async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
         """The faults of the newest dead jobs."""
         if limit <= 0 or most <= 0:
-            return FaultTally(items=(), looked_at=0, more=False)
+            return NO_FAULTS
         dead = sorted(
             (job for job in self._tables.jobs.values() if job.state is JobState.DEAD),
             key=lambda job: job.id,
             reverse=True,
         )[:most]
-        found: dict[tuple[str, str | None, str | None], list[JobRecord]] = {}
-        for job in dead:
-            key = job.task, job.reason, self._tables.fault_keys.get(job.id)
-            found.setdefault(key, []).append(job)
-        told = sorted(
-            (_fault(*key, jobs) for key, jobs in found.items()),
-            key=lambda one: (-one.jobs, one.task, one.reason or "", one.key or ""),
-        )
-        return FaultTally(items=tuple(told[:limit]), looked_at=len(dead), more=len(dead) >= most)
+        keys = self._tables.fault_keys
+        return tallied(dead, lambda job: keys.get(job.id), limit=limit, more=len(dead) >= most)
 
     async def graph(self, group: str, *, limit: int = MOST_MEMBERS) -> GroupGraph:
         """The first members of a group, and the gates that hold them."""
@@ -255,20 +248,6 @@ class MemoryBrowse(MemoryPart):
                 return tuple(tables.routers.letters)
             case Kind.MESSAGE:
                 return tuple(tables.mailbox.rows)
-
-
-def _fault(task: str, reason: str | None, key: str | None, jobs: Sequence[JobRecord]) -> FaultCount:
-    ends = [job.finished_at for job in jobs if job.finished_at is not None]
-    return FaultCount(
-        task=task,
-        reason=reason,
-        key=key,
-        jobs=len(jobs),
-        first_at=min(ends),
-        last_at=max(ends),
-        queues=tuple(sorted({job.queue for job in jobs})[:MOST_QUEUES]),
-        sample=jobs[0].id,
-    )
 
 
 def _says(job: JobRecord, text: str | None, *, arguments: bool) -> bool:

@@ -24,7 +24,7 @@ from offpath.model.action import ActionFilter, ActionState
 from offpath.model.redact import SECRET_NAMES, redact_text
 from offpath.operating import actions
 from offpath.operating.schema_check import require_current_schema
-from offpath.store.backends import looking_store
+from offpath.store.backends import looking_store, refuse_unlooked
 from offpath.web.console.stops import Stop
 
 T = TypeVar("T")
@@ -49,6 +49,7 @@ class Place:
         settings = given.settings if isinstance(given, App) else load_settings(url=given)
         # It migrates nothing: who looks must not change what they look at.
         self.settings = replace(settings, migrate=False)
+        refuse_unlooked(self.settings.url)
         self.secret_names = SECRET_NAMES.union(settings.redact)
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, App] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[App]] = (
