@@ -60,20 +60,10 @@ def load_app(target: str) -> App:
 
     Raises ``ConfigurationError`` that says which part was not found, or where the module fails.
     """
-    module_name, sign, path = target.partition(":")
+    module_name, sign, _ = target.partition(":")
     if module_name and not sign and (app := _of_settings(module_name)) is not None:
         return app
-    if not sign or not module_name or not path:
-        raise ConfigurationError(f"{target!r} names no app: write module:attribute, as jobs:app")
-    module = _module(module_name)
-    called = path.endswith("()")
-    found: object = module
-    for name in path.removesuffix("()").split("."):
-        if not hasattr(found, name):
-            raise ConfigurationError(f"{target}: {module_name} has no attribute {path!r}")
-        found = getattr(found, name)
-    if called and callable(found):
-        found = found()
+    found = object_at(target)
     carried = _carried_by(found)
     if not isinstance(carried, App):
         kind = type(carried).__name__
@@ -82,6 +72,22 @@ def load_app(target: str) -> App:
             'carries one as `state.offpath`, a Flask app as `extensions["offpath"]`'
         )
     return carried
+
+
+def object_at(target: str) -> object:
+    """The object at ``module:attribute``; with ``()`` behind it, the value that the function gives.
+
+    Raises ``ConfigurationError`` as :func:`load_app` does.
+    """
+    module_name, sign, path = target.partition(":")
+    if not sign or not module_name or not path:
+        raise ConfigurationError(f"{target!r} names no app: write module:attribute, as jobs:app")
+    found: object = _module(module_name)
+    for name in path.removesuffix("()").split("."):
+        if not hasattr(found, name):
+            raise ConfigurationError(f"{target}: {module_name} has no attribute {path!r}")
+        found = getattr(found, name)
+    return found() if path.endswith("()") and callable(found) else found
 
 
 def _of_settings(name: str) -> App | None:

@@ -35,7 +35,7 @@ def set_up() -> None:
         SECRET_KEY="of the tests",
         INSTALLED_APPS=[
             *(f"django.contrib.{one}" for one in ("admin", "auth", "contenttypes", "sessions")),
-            *("django.contrib.messages", "offpath.contrib.django"),
+            *("django.contrib.messages", "offpath.contrib.django", "django_tasks_db"),
         ],
         MIDDLEWARE=[
             "django.contrib.sessions.middleware.SessionMiddleware",
