@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,9 @@ def test_ids_that_were_left_alone_are_counted(desk: Desk) -> None:
         (("schedules", "delete", "nightly", "--yes"), "schedule.delete", {"name": "nightly"}),
         (("jobs", "signal", "t", "paid"), "job.signal", {"target": "t", "event": "paid"}),
         (("router", "disable", "--master"), "router.close", {"name": "master"}),
+        (("sweep", "run", "prune"), "sweep.run", {"name": "prune"}),
+        (("endpoints", "add", "e", "https://a.example/"), "endpoint.add", {"name": "e"}),
+        (("enqueue", "send", "n=7"), "job.enqueue", {"task": "send"}),
         (
             ("dead", "redrive", "--all", "--per-second", "5", "--yes"),
             "job.redrive",
@@ -108,6 +112,22 @@ def test_each_command_that_changes_something_is_noted(
     (one,) = desk.noted()
     assert (one["verb"], one["target"], one["state"]) == (verb, target, "done")
     assert one["options"] == ({"per_second": 5.0} if command[0] == "dead" else {})
+
+
+def test_no_argument_of_a_new_job_is_noted(desk: Desk) -> None:
+    desk("enqueue", "send", "n=7", "note=marker")
+    (one,) = desk.noted()
+    assert "marker" not in json.dumps(one)
+    assert one["changed"] == 1
+
+
+def test_a_backend_that_keeps_no_actions_is_changed_all_the_same(run: Run, redis_url: str) -> None:
+    url = ("--url", f"{redis_url}?durability=process&prefix=audit-{uuid.uuid4().hex}:")
+    added = run("enqueue", "send", "n=1", "--json", *url)
+    job = json.loads(added.stdout)["id"]
+    assert run("jobs", "amend", job, "--set-priority", "4", *url).exit_code == 0
+    assert run("jobs", "cancel", job, *url).exit_code == 0
+    assert json.loads(run("jobs", "show", job, "--json", *url).stdout)["state"] == "cancelled"
 
 
 def test_what_failed_is_noted_with_its_reason(desk: Desk) -> None:

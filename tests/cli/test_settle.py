@@ -89,6 +89,9 @@ class Place:
             "settle", "run", "rebate", "--period", period, "--app", "service:app", *options
         )
 
+    def command(self, *args: str) -> Result:
+        return self._run(*args)
+
     def start(self) -> subprocess.Popen[str]:
         command = ["settle", "run", "rebate", "--period", "2026-11", "--app", "service:app"]
         return subprocess.Popen(
@@ -234,3 +237,18 @@ def test_a_degraded_run_logs_a_warning_of_its_own(place: Place) -> None:
     assert process.returncode == 3
     assert "WARNING offpath.settlement: settlement run rebate for 2026-11@Europe/Madrid" in errors
     assert "outcome=degraded" in errors
+
+
+def test_a_run_is_noted_with_its_counts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{place.folder}/work.db"
+    monkeypatch.setenv("OFFPATH_URL", url)
+    place.plan(" u1 u3 ")
+    assert place.settle().exit_code == 3
+    place.plan("all", eligible=7)
+    assert place.settle().exit_code == 1
+    listed = json.loads(place.command("audit", "list", "--json", "--url", url).stdout)["items"]
+    target = {"kind": "rebate", "period": "2026-11"}
+    assert [(one["verb"], one["target"]) for one in listed] == [("settlement.run", target)] * 2
+    second, first = ((one["state"], one["changed"], one["reasons"]) for one in listed)
+    assert first == ("done", 3, {"failed": 2})
+    assert second == ("failed", 0, {"failed": 7})

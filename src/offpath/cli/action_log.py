@@ -6,20 +6,23 @@ import functools
 import getpass
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from offpath.app import App
+from offpath.cli import output
 from offpath.cli.frame import tell
 from offpath.cli.selection import Selection
 from offpath.cli.values import Changed
 from offpath.errors import OffpathError
 from offpath.model.action import LONGEST_NAME, MOST_IDS
 from offpath.model.brief import Kind
-from offpath.operating.actions import Asker, begin, end
+from offpath.operating.actions import Asker
+from offpath.operating.noted import NotedOrder, NotedOutcome, noted
 from offpath.operating.short_ids import all_whole
 from offpath.store.capabilities import Profile
 
@@ -57,6 +60,41 @@ def rows(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"where": {_WHERE.get(name, name): value for name, value in which.where.items()}}
 
 
+@asynccontextmanager
+async def noting(
+    app: App,
+    verb: str,
+    target: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    note: str = "",
+    if_possible: bool = False,
+) -> AsyncIterator[NotedOutcome]:
+    """Note what is done here as an action of whoever runs the command.
+
+    ``if_possible`` is for what is only read, which a role may do that writes nothing: then a note
+    that cannot be kept is said, and hinders nothing.
+    """
+    order = NotedOrder(verb=verb, target=target or {}, options=options or {}, note=note)
+    async with AsyncExitStack() as stack:
+        try:
+            await app.open()
+            capabilities = app.store().capabilities
+            if capabilities.offers(Profile.OPERATING):
+                by = Asker(name=actor(), via="cli")
+                told = await stack.enter_async_context(noted(app, order, by))
+            else:
+                kept_nowhere = f"not kept: {capabilities.name} has no audit (offpath backends)"
+                stack.callback(tell, kept_nowhere)
+                told = NotedOutcome()
+        except OffpathError as error:
+            if not if_possible:
+                raise
+            output.note(f"this is not kept among the actions: {error}")
+            told = NotedOutcome()
+        yield told
+
+
 def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], Command[T]]:
     """Note the command as an action. ``options`` are those of its own that belong to the verb.
 
@@ -67,19 +105,10 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         @functools.wraps(command)
         async def run(app: App, /, **given: Any) -> T:  # noqa: ANN401 - whatever the command takes
             given = await _whole(app, verb, given)
-            if not app.store().capabilities.offers(Profile.OPERATING):
-                value = await command(app, **given)
-                tell(f"not kept: {app.store().capabilities.name} has no audit (offpath backends)")
-                return value
             chosen = _told(given, options)
-            by = Asker(name=actor(), via="cli")
-            record = await begin(app, verb, by, about(given), chosen)
-            try:
+            async with noting(app, verb, about(given), chosen) as told:
                 value = await command(app, **given)
-            except OffpathError as error:
-                await end(app, record, error=error)
-                raise
-            await end(app, record, *_counted(value))
+                _count(told, value)
             return value
 
         return run
@@ -108,5 +137,6 @@ async def _whole(app: App, verb: str, given: dict[str, Any]) -> dict[str, Any]:
 _KINDS: Final = {"job": Kind.JOB, "message": Kind.MESSAGE}
 
 
-def _counted(value: object) -> tuple[int, int]:
-    return (len(value.rows), len(value.left)) if isinstance(value, Changed) else (1, 0)
+def _count(told: NotedOutcome, value: object) -> None:
+    if isinstance(value, Changed):
+        told.count(len(value.rows), unchanged=len(value.left))

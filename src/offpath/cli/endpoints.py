@@ -82,6 +82,7 @@ def endpoints() -> None:
 )
 @_key_options
 @store_command
+@recorded("endpoint.add", named())
 async def add(
     app: App,
     *,

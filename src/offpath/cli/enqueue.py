@@ -9,6 +9,7 @@ import click
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.action_log import noting
 from offpath.cli.apps import given_app
 from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
@@ -105,7 +106,11 @@ async def enqueue(
     offpath enqueue send_mail to=ada@example.org retries=3
     offpath enqueue add --input '{"a": 1, "b": 2}' --wait
     """
-    handle = await app.by_name(task, options, registered=target is not None).enqueue(**arguments)
+    # the arguments are the job's own: it hides their secrets, and its retention is its own
+    async with noting(app, "job.enqueue", {"task": task}) as told:
+        made = app.by_name(task, options, registered=target is not None)
+        handle = await made.enqueue(**arguments)
+        told.count(int(handle.created), there_already=int(not handle.created))
     if not wait:
         note = "" if handle.created else "  (it was there already)"
         return Said({"id": handle.id, "created": handle.created}, f"{handle.id}{note}")

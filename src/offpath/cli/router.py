@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from offpath.app import App
-from offpath.cli.action_log import recorded
+from offpath.cli.action_log import noting, recorded
 from offpath.cli.apps import given_app, load_shared_app
 from offpath.cli.former import former
 from offpath.cli.frame import (
@@ -46,6 +46,7 @@ from offpath.cli.values import Listing, Said, Shown
 from offpath.config import load_settings
 from offpath.errors import ConfigurationError, InvalidArgument, RouterNotFound
 from offpath.events.stored_router import MOST_LAG
+from offpath.model.action import MOST_IDS
 from offpath.model.route import AttemptStatus
 
 if TYPE_CHECKING:
@@ -278,7 +279,11 @@ async def redrive(app: App, *, letters: tuple[str, tuple[str, ...]], limit: int)
     offpath router redrive iu --yes --app myservice.jobs:app
     """
     name, ids = letters
-    tally = await _declared(app, name).redrive(ids, limit=max(limit, len(ids)))
+    target = {"router": name, "ids": ids[:MOST_IDS]}
+    async with noting(app, "letter.redrive", target) as told:
+        tally = await _declared(app, name).redrive(ids, limit=max(limit, len(ids)))
+        bad = sum(len(tally.buckets.get(one, ())) for one in tally.bad)
+        told.count(tally.total - bad, failed_again=bad)
     return letters_redriven(name, tally, ids)
 
 
@@ -323,7 +328,11 @@ async def redo(
     \b
     offpath router redo iu --status dry_run --since 2h --app myservice.jobs:app
     """
-    return router_redone(name, await _declared(app, name).redo(statuses, since=since, limit=limit))
+    asked = {"statuses": statuses, "since": since, "limit": limit}
+    async with noting(app, "router.redo", {"name": name}, asked) as told:
+        done = await _declared(app, name).redo(statuses, since=since, limit=limit)
+        told.count(done.total)
+    return router_redone(name, done)
 
 
 @router.command("letters")

@@ -10,12 +10,14 @@ import click
 import msgspec
 
 from offpath.app import App
+from offpath.cli.action_log import noting
 from offpath.cli.apps import load_app, target_of
 from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, warnings_logged
 from offpath.cli.values import DEGRADED, DONE, Failed, Listing, Part, Shown, Table
 from offpath.errors import SettlementFailed
 from offpath.model.settlement_counts import SettlementCounts, SettlementOutcome
+from offpath.operating.noted import NotedOutcome
 
 
 @asynccontextmanager
@@ -63,12 +65,32 @@ async def run(app: App, *, kind: str, period: str, concurrency: int | None) -> S
     offpath settle run rebate --period 2026-11 --app myservice.jobs:app
     """
     try:
-        summary = await app.settlements.run(kind, period, concurrency=concurrency)
+        async with noting(
+            app, "settlement.run", {"kind": kind, "period": period}, if_possible=True
+        ) as told:
+            summary = await _credited(app, kind, period, concurrency, told)
     except SettlementFailed as error:
         return failure(error, parts=_parts(error.summary), **_document(error.summary))
     clean = summary.outcome is SettlementOutcome.CLEAN
     document = {"ok": clean, **_document(summary)}
     return Shown(document, _parts(summary), exit=DONE if clean else DEGRADED)
+
+
+async def _credited(
+    app: App, kind: str, period: str, concurrency: int | None, told: NotedOutcome
+) -> SettlementCounts:
+    """The counts of a run, also for the note of it where it failed."""
+    try:
+        summary = await app.settlements.run(kind, period, concurrency=concurrency)
+    except SettlementFailed as error:
+        _count(told, error.summary)
+        raise
+    _count(told, summary)
+    return summary
+
+
+def _count(told: NotedOutcome, done: SettlementCounts) -> None:
+    told.count(done.credited, credited_before=done.skipped, failed=done.failed)
 
 
 @settle.command("list")

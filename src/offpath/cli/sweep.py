@@ -10,11 +10,13 @@ import msgspec
 from msgspec.structs import replace
 
 from offpath.app import App
+from offpath.cli.action_log import noting
 from offpath.cli.apps import given_app
 from offpath.cli.frame import app_option, framed, url_option, warnings_logged
 from offpath.cli.values import EXITS, Listing, Part, Shown, Table
 from offpath.config import load_settings
 from offpath.model.tally import SweepResult, Verdict
+from offpath.operating.worker_steps import moved
 
 
 def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
@@ -52,7 +54,12 @@ async def run(app: App, *, name: str, limit: int | None, force: bool) -> Shown:
     offpath sweep run stale_carts --app myservice.jobs:app
     offpath sweep run rescue --url sqlite:///work.db
     """
-    done = (await app.worker().run_once(only=[name], limit=limit, force=force))[name]
+    given = {"limit": limit} if limit is not None else {}
+    asked = {**given, **({"force": True} if force else {})}
+    async with noting(app, "sweep.run", {"name": name}, asked) as told:
+        done = (await app.worker().run_once(only=[name], limit=limit, force=force))[name]
+        changed, left = moved(done)
+        told.count(changed, **left)
     return Shown(_document(done), _parts(done), exit=EXITS[done.verdict])
 
 

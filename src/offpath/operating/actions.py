@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -51,8 +51,6 @@ LEASE: Final = 30.0
 """Seconds for which an action is held between two of its steps."""
 MOST_HISTORY: Final = 200
 """Actions that are looked at for those of one job: they have no index by it."""
-AT_ONE_GO: Final = 600.0
-"""The same for one that is done at one go: whoever carries on others' leaves it alone."""
 
 
 class Asker(Struct, frozen=True, kw_only=True):
@@ -203,7 +201,7 @@ async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, boo
     try:
         verb = verb_of(record.verb)
         work = _work(record, verb)
-        async with _held(app, record):
+        async with held(app, record):
             stepped = await verb.step(app, work)
     except OffpathError as error:
         if _passing(error):
@@ -216,7 +214,7 @@ async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, boo
 
 
 @asynccontextmanager
-async def _held(app: App, record: ActionRecord) -> AsyncIterator[None]:
+async def held(app: App, record: ActionRecord) -> AsyncIterator[None]:
     """Hold an action while a step of it runs: a proof of a whole ledger takes longer than a lease.
 
     It is over before the step's own progress is written, so that the two never cross.
@@ -276,50 +274,6 @@ def _after(record: ActionRecord, stepped: Stepped) -> ActionProgress:
         unchanged=record.unchanged + sum(stepped.left.values()),
         reasons=dict(Counter(record.reasons) + Counter(stepped.left)),
     )
-
-
-async def begin(
-    app: App, verb: str, by: Asker, target: Mapping[str, Any], options: Mapping[str, Any]
-) -> ActionRecord:
-    """Note an action that its caller carries out at one go, before it does; see :func:`end`."""
-    return await app.store().put_action(
-        NewAction(
-            id=new_id(),
-            actor=by.name,
-            via=by.via,
-            verb=verb,
-            target=_json(target),
-            options=_json(options),
-            holder=f"{by.via}/{new_id()}",
-            lease=AT_ONE_GO,
-        )
-    )
-
-
-async def end(
-    app: App,
-    record: ActionRecord,
-    changed: int = 0,
-    unchanged: int = 0,
-    error: OffpathError | None = None,
-) -> None:
-    """Note how an action went that :func:`begin` has noted."""
-    await app.store().step_action(
-        ActionProgress(
-            id=record.id,
-            holder=record.holder,
-            lease=AT_ONE_GO,
-            state=ActionState.DONE if error is None else ActionState.FAILED,
-            changed=changed,
-            unchanged=unchanged,
-            reasons={"unchanged": unchanged} if unchanged else {},
-            error=None if error is None else redact_text(str(error)),
-        )
-    )
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
 
 
 async def carry_on(app: App, via: str) -> ActionRecord | None:

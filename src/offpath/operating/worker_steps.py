@@ -15,7 +15,7 @@ from offpath.model.job import JobRecord, NewJob
 from offpath.model.lease import WorkerAsk, WorkerRequest
 from offpath.model.options import Options
 from offpath.model.settlement_counts import SettlementCounts
-from offpath.model.tally import Verdict
+from offpath.model.tally import SweepResult, Verdict
 from offpath.operating.steps import ELSEWHERE, ActionWork, Step, Stepped, once
 from offpath.operating.targets import (
     IdsTarget,
@@ -81,11 +81,17 @@ async def run_sweep(app: App, work: ActionWork) -> Stepped:
     result = done[target.name]
     if result.error is not None:
         raise InvalidArgument(f"the sweep {target.name} failed: {result.error}")
+    changed, left = moved(result)
+    return Stepped(changed=changed, left=left)
+
+
+def moved(result: SweepResult) -> tuple[int, dict[str, int]]:
+    """The number of rows that a pass has moved, and of those that it left, by the reason."""
     if result.tally.skipped is not None:
-        return Stepped(left={"led_elsewhere": 1})
+        return 0, {"led_elsewhere": 1}
     bad = sum(len(ids) for name, ids in result.tally.buckets.items() if name in result.tally.bad)
     changed = 0 if result.verdict is Verdict.EMPTY else result.tally.total - bad
-    return Stepped(changed=changed, left={"went_wrong": bad} if bad else {})
+    return changed, {"went_wrong": bad} if bad else {}
 
 
 async def run_settlement(app: App, work: ActionWork) -> Stepped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.action_log import actor
+from offpath.cli.action_log import actor, noting
 from offpath.cli.apps import load_shared_app, target_of
 from offpath.cli.frame import after_option, app_option, framed, limit_option, option_group
 from offpath.cli.option_values import read_by, until_option
@@ -103,10 +104,13 @@ async def submit(economy: Economy, *, requests: list[Request]) -> Listing:
     \b
     offpath economy submit top-ups.jsonl --app shop.app:app
     """
-    outcomes = await economy.submit_many(requests)
-    documents = [
-        _outcome(one.key, outcome) for one, outcome in zip(requests, outcomes, strict=True)
-    ]
+    async with noting(economy.app, "economy.submit", options={"operations": len(requests)}) as told:
+        outcomes = await economy.submit_many(requests)
+        documents = [
+            _outcome(one.key, outcome) for one, outcome in zip(requests, outcomes, strict=True)
+        ]
+        states = Counter(str(one["status"]) for one in documents)
+        told.count(states.pop("committed", 0), **states)
     rows = [(one["key"], one["status"], one["id"], _why(one)) for one in documents]
     table = Table(("key", "status", "posting or reason", "because"), rows, "no operations")
     faulty = any(one["status"] == "fault" for one in documents)
@@ -175,7 +179,8 @@ async def pause(economy: Economy, *, until: datetime | None) -> Said:
     \b
     offpath economy pause --until 2026-12-01T06:00Z --app shop.app:app
     """
-    await economy.pause(until=until)
+    async with noting(economy.app, "economy.pause", options={"until": until} if until else {}):
+        await economy.pause(until=until)
     text = "paused" if until is None else f"paused until {output.when(until)}"
     return Said({"paused": True, "until": until}, text)
 
@@ -188,7 +193,9 @@ async def resume(economy: Economy) -> Said:
     \b
     offpath economy resume --app shop.app:app
     """
-    changed = await economy.resume()
+    async with noting(economy.app, "economy.resume") as told:
+        changed = await economy.resume()
+        told.count(int(changed), not_paused=int(not changed))
     return Said({"paused": False, "changed": changed}, "goes on" if changed else "was not paused")
 
 
@@ -235,7 +242,9 @@ async def release(economy: Economy, *, reason: str) -> Said:
     \b
     offpath economy release --reason "the cash was paid in" --app shop.app:app
     """
-    released = await economy.release(reason, by=actor())
+    async with noting(economy.app, "economy.release", note=reason) as told:
+        released = await economy.release(reason, by=actor())
+        told.count(len(released), nothing_rested=int(not released))
     text = f"{' and '.join(released)} go on" if released else "nothing rested"
     return Said({"released": released}, text)
 

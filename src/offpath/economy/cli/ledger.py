@@ -15,6 +15,7 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
+from offpath.cli.action_log import noting
 from offpath.cli.apps import store_app
 from offpath.cli.files import whole_file
 from offpath.cli.frame import (
@@ -39,6 +40,7 @@ from offpath.economy.cli.ledger_views import (
     verification_shown,
 )
 from offpath.errors import InvalidArgument, NotFound, OffpathError
+from offpath.model.action import LONGEST_NOTE
 from offpath.model.json_text import decode_json
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.rates import Rate, Rates
     from offpath.model.ledger.records import Checkpoint
+    from offpath.operating.noted import NotedOutcome
 
 SECRET = "OFFPATH_SIGNING_SECRET"  # noqa: S105 - the variable's name
 PRIOR = "OFFPATH_SIGNING_SECRETS_PRIOR"
@@ -248,7 +251,7 @@ async def prove_ledger(
     offpath ledger prove --since 2026-11-28T00:00Z
     offpath ledger prove --cycle 7d --every 1h       # each hour, from cron
     """
-    from offpath.economy.ledger.proof import prove
+    from offpath.economy.ledger.proof import fails, prove
     from offpath.economy.ledger.recent_proof import prove_since
     from offpath.economy.ledger.rolling_proof import prove_turn, turn_at
 
@@ -256,14 +259,29 @@ async def prove_ledger(
         if light or since is not None:
             raise click.UsageError("--cycle proves its slice: leave --light and --since out")
         turn = turn_at(app.clock.now(), cycle, every or 3_600)
-        return rolling_proof_shown(await prove_turn(app.store(), turn))
+        async with _proving(app, {"cycle": cycle}) as told:
+            rolling = await prove_turn(app.store(), turn)
+            told.count(int(rolling.holds), does_not_hold=int(not rolling.holds))
+        return rolling_proof_shown(rolling)
     if every is not None:
         raise click.UsageError("--every says how often a slice of --cycle is proved")
     if since is not None:
         if light:
             raise click.UsageError("--light replays nothing: leave it or --since out")
-        return recent_proof_shown(await prove_since(app.store(), since))
-    return proof_shown(await prove(app.store(), rates, full=not light))
+        async with _proving(app, {"since": since}) as told:
+            recent = await prove_since(app.store(), since)
+            told.count(recent.postings, does_not_hold=int(not recent.holds))
+        return recent_proof_shown(recent)
+    asked = {"full": not light}
+    async with noting(app, "ledger.prove", options=asked, if_possible=True) as told:
+        proof = await prove(app.store(), rates, full=not light)
+        told.count(proof.accounts, **fails(proof))
+    return proof_shown(proof)
+
+
+def _proving(app: App, part: dict[str, Any]) -> AbstractAsyncContextManager[NotedOutcome]:
+    """The note of a proof of a part: the page of the books tells of whole ones alone."""
+    return noting(app, "ledger.prove_part", options=part, if_possible=True)
 
 
 @ledger.command("verify")
@@ -311,8 +329,19 @@ async def _verify(
     from offpath.economy.ledger.checkpoint import verify_last
 
     async with opened as app:
-        found = await verify_last(app.store(), keys, anchored, full=full)
+        async with noting(app, "ledger.verify", options=_full(full=full), if_possible=True) as told:
+            found = await verify_last(app.store(), keys, anchored, full=full)
+            sealed = found.checkpoint is not None
+            told.count(
+                int(sealed and not found.mismatch),
+                nothing_sealed_yet=int(not sealed and not found.mismatch),
+                mismatch=int(found.mismatch),
+            )
         return verification_shown(found, await _noted(app, found))
+
+
+def _full(*, full: bool) -> dict[str, Any]:
+    return {"full": True} if full else {}
 
 
 async def _noted(app: App, found: Verification) -> FindingRecord | None:
@@ -356,11 +385,13 @@ async def accept(app: App, *, finding: str, reason: str) -> Shown:
     \b
     offpath ledger accept 0192… --reason "restored from the backup of Monday"
     """
-    found = await app.store().accept_finding(finding, reason)
-    if found is None:
-        raise NotFound(
-            f"no finding {finding!r} stands: `offpath ledger verify` names the one that does"
-        )
+    asked = {"reason": reason}
+    async with noting(app, "finding.accept", {"id": finding}, asked, note=reason[:LONGEST_NOTE]):
+        found = await app.store().accept_finding(finding, reason)
+        if found is None:
+            raise NotFound(
+                f"no finding {finding!r} stands: `offpath ledger verify` names the one that does"
+            )
     heading = f"accepted {found.name}, which stands since {found.since.isoformat()}:"
     lines = [f"  {line}" for line in found.text.splitlines()]
     return Shown(msgspec.to_builtins(found), [heading, *lines])
@@ -381,13 +412,15 @@ async def checkpoint(app: App, *, anchored: Checkpoint | None, signer: Ed25519Si
     """
     from offpath.economy.ledger.checkpoint import seal
 
-    sealed = await seal(
-        app.store(),
-        signer,
-        new_id=lambda: f"chk_{app.new_id()}",
-        now=lambda: round(app.clock.now().timestamp() * 1000),
-        anchored=anchored,
-    )
+    async with noting(app, "ledger.checkpoint") as told:
+        sealed = await seal(
+            app.store(),
+            signer,
+            new_id=lambda: f"chk_{app.new_id()}",
+            now=lambda: round(app.clock.now().timestamp() * 1000),
+            anchored=anchored,
+        )
+        told.count(int(sealed is not None), nothing_was_posted_since=int(sealed is None))
     if sealed is None:
         last = await app.store().ledger_checkpoints(limit=1)
         document = {"sealed": None, "last": checkpoint_document(last[0]) if last else None}

@@ -94,6 +94,19 @@ class Proof(Struct, frozen=True, kw_only=True):
         return self.position.shortfall
 
 
+def fails(proof: Proof) -> dict[str, int]:
+    """The number of things that a proof found wrong, by name."""
+    found = {
+        "not_conserved": int(not proof.conserved),
+        "not_backed": int(not proof.backed),
+        "chains_broken": int(not proof.chain_intact),
+        "overdrawn": max(len(proof.overdrawn), int(not proof.no_overdraft)),
+        "balances_drift": max(len(proof.drift), int(not proof.consistent)),
+        "rows_contradict_postings": max(len(proof.wrong), int(not proof.rows)),
+    }
+    return {name: count for name, count in found.items() if count}
+
+
 async def prove(store: LedgerStore, rates: Rates, *, full: bool = True) -> Proof:
     """Prove the ledger as it is at this moment."""
     async with store.ledger_snapshot() as reads:

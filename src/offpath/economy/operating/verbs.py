@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from offpath.economy import pauses
+from offpath.economy.ledger.proof import fails
 from offpath.economy.passes import seal_checkpoint, verify_checkpoint
 from offpath.errors import InvalidArgument
 from offpath.jobs.client.core import core_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from offpath.app import App
     from offpath.economy.economy import Economy
-    from offpath.economy.ledger.proof import Proof
     from offpath.economy.sweeps.summaries import Coded
     from offpath.operating.steps import ActionWork
 
@@ -60,20 +60,7 @@ async def prove(app: App, work: ActionWork) -> Stepped:
         return ELSEWHERE
     options: ProveOptions = work.options
     proof = await economy.prove(full=options.full)
-    return Stepped(changed=proof.accounts, left=_fails(proof))
-
-
-def _fails(proof: Proof) -> dict[str, int]:
-    """The number of things that a proof found wrong, by name."""
-    found = {
-        "not_conserved": int(not proof.conserved),
-        "not_backed": int(not proof.backed),
-        "chains_broken": int(not proof.chain_intact),
-        "overdrawn": max(len(proof.overdrawn), int(not proof.no_overdraft)),
-        "balances_drift": max(len(proof.drift), int(not proof.consistent)),
-        "rows_contradict_postings": max(len(proof.wrong), int(not proof.rows)),
-    }
-    return {name: count for name, count in found.items() if count}
+    return Stepped(changed=proof.accounts, left=fails(proof))
 
 
 async def verify(app: App, _: ActionWork) -> Stepped:
