@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from offpath.model.job import JobFilter, JobState
+from offpath.model.message import MessageFilter, MessageState
 from offpath.store.postgres import PostgresStore
-from offpath.store.programs import reads
+from offpath.store.programs import messages, reads
 from offpath.store.sql import Query
 from tests.integration.planned_statements import SQL, D
 from tests.integration.test_plans import nodes_of, touched
@@ -35,6 +36,18 @@ _FILL = """
     from generate_series(1, 60000) as n
     cross join lateral (
         select (array['ready', 'scheduled', 'dead', 'succeeded'])[n % 4 + 1] as state
+    ) as k;
+    insert into offpath.message (
+        id, box, stream, topic, state, created_at, due_at, finished_at, reason, payload
+    )
+    select
+        'm-' || n, 'out', 's' || n % 10, 'order.paid', k.state, now(), now(),
+        case when k.state <> 'pending' then now() end,
+        case when k.state = 'dead' then 'exhausted' end, '{}'
+    from generate_series(1, 60000) as n
+    cross join lateral (
+        select case when n % 20 = 0 then 'dead' when n % 3 = 0 then 'pending' else 'done' end
+            as state
     ) as k
 """
 
@@ -47,13 +60,15 @@ def filled(postgres_databases: Databases) -> Iterator[psycopg.Connection[Any]]:
         thread.submit(asyncio.run, PostgresStore(url).migrate()).result()
     with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
         connection.execute(_FILL)
-        connection.execute("vacuum analyze offpath.job")
+        connection.execute("vacuum analyze offpath.job, offpath.message")
         yield connection
     postgres_databases.drop(url)
 
 
-def scans(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, Any]]:
-    """The scans of the job table, as the session of one who looks runs it."""
+def scans(
+    connection: psycopg.Connection[Any], query: Query, table: str = "job"
+) -> list[dict[str, Any]]:
+    """The scans of a table, as the session of one who looks runs it."""
     text = f"explain (analyze, timing off, format json) {query.statement.pyformat}"
     with connection.transaction(force_rollback=True):
         connection.execute(SQL["settle_in"].pyformat.encode())
@@ -61,7 +76,7 @@ def scans(connection: psycopg.Connection[Any], query: Query) -> list[dict[str, A
         row = connection.execute(text.encode(), query.params).fetchone()
     assert row is not None
     found = nodes_of(row[0][0]["Plan"])
-    return [one for one in found if one.get("Relation Name") == "job"]
+    return [one for one in found if one.get("Relation Name") == table]
 
 
 def test_queues_are_stepped_to_and_counted_up_to_a_limit(
@@ -86,3 +101,24 @@ def test_members_of_a_group_are_found_by_it(filled: psycopg.Connection[Any]) -> 
         (query,) = next(reads.find(D, where, limit=50, newest=newest)).queries
         found = scans(filled, query)
         assert sum(touched(one) for one in found) <= _MEMBERS, found
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize(
+    ("where", "index"),
+    [
+        (MessageFilter(topics=("nobody.has.it",)), "message_position"),
+        (MessageFilter(streams=("s3",), states=(MessageState.PENDING,)), "message_position"),
+        (MessageFilter(streams=("none",), states=(MessageState.DEAD,)), "message_dead_place"),
+    ],
+)
+def test_messages_are_looked_at_up_to_a_limit_whatever_matches(
+    filled: psycopg.Connection[Any], where: MessageFilter, index: str, newest: bool
+) -> None:
+    steps = messages.look(D, where, limit=1_000, most=_MOST, newest=newest)
+    (query,) = next(steps).queries
+    (reach,) = steps.send([[]]).queries
+    for one in (query, reach):
+        found = scans(filled, one, "message")
+        assert [scan["Index Name"] for scan in found] == [index]
+        assert sum(touched(scan) for scan in found) <= _MOST

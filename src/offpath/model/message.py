@@ -189,6 +189,19 @@ class MessagePage(Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
+class MessageLook(Struct, frozen=True, kw_only=True):
+    """One page of :meth:`~offpath.store.browse.BrowseStore.look_at_messages`."""
+
+    items: tuple[MessageRecord, ...]
+    """Messages without what they carry: payload and headers are empty."""
+    next: str | None
+    """Given back as ``after`` to look further; None when there is nothing behind."""
+    reached_at: datetime | None = None
+    """The time when the last row that was looked at was written."""
+    exhausted: bool = False
+    """True if every row was looked at that there is in this direction."""
+
+
 class MessageBacklog(Struct, frozen=True, kw_only=True):
     """The messages that wait in one stream of a box."""
 

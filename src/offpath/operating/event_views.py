@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
+from offpath.events.messages import message_filter
 from offpath.model.brief import Kind
 from offpath.model.endpoint import endpoint_of, is_delivery, stream_of
 from offpath.model.message import Box, MessageFilter
@@ -14,10 +16,11 @@ from offpath.model.route import AttemptStatus
 from offpath.operating.documents import endpoints, events, messages, routers
 from offpath.operating.documents.endpoints import EndpointShown
 from offpath.operating.documents.events import EventDocument, EventPage
-from offpath.operating.documents.messages import MessageShown
+from offpath.operating.documents.messages import MessageListing, MessageShown
 from offpath.operating.documents.routers import AttemptPage, RouterChecked
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.short_ids import whole
+from offpath.store.browse import MOST_LOOKED_AT
 
 _NEWEST: Final = 20
 """Messages of an endpoint that are shown."""
@@ -29,7 +32,7 @@ async def endpoint(app: App, name: str, seen: Redaction = PLAIN) -> EndpointShow
     receivers, backlog, page, posts = await asyncio.gather(
         app.webhooks.list(),
         app.message_backlog(),
-        app.store().find_messages(where, limit=_NEWEST),
+        app.store().look_at_messages(where, limit=_NEWEST),
         app.store().posts(name),
     )
     found = endpoints.describe_all(receivers, backlog)
@@ -40,6 +43,29 @@ async def endpoint(app: App, name: str, seen: Redaction = PLAIN) -> EndpointShow
     return endpoints.describe_shown(
         one, [messages.describe(each, seen) for each in page.items], posts
     )
+
+
+async def message_list(
+    app: App,
+    where: Mapping[str, Any],
+    seen: Redaction = PLAIN,
+    *,
+    limit: int = 50,
+    after: str | None = None,
+) -> MessageListing:
+    """Messages that match among the next 20,000 rows, how far that came, and what waits.
+
+    ``where`` has the names of ``app.messages.find``. Raises ``InvalidArgument``.
+    """
+    page, backlog = await asyncio.gather(
+        app.store().look_at_messages(
+            message_filter(dict(where)),  # type: ignore[arg-type]
+            limit=limit,
+            after=None if after is None else str(_number(after)),
+        ),
+        app.message_backlog(),
+    )
+    return messages.describe_page(page, MOST_LOOKED_AT, backlog, seen)
 
 
 async def message(app: App, message_id: str, seen: Redaction = PLAIN) -> MessageShown:

@@ -166,5 +166,5 @@ async def _messages(
 ) -> tuple[Sequence[Any], str | None]:
     states = frozenset(map(MessageState, order.verb.states))
     where = event_steps.messages_for(order.target, states)
-    page = await app.store().find_messages(where, limit=limit, after=after, newest=False)
+    page = await app.store().look_at_messages(where, limit=limit, after=after, newest=False)
     return page.items, page.next

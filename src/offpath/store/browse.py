@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SignalRecord,
     )
     from offpath.model.job import JobFilter
+    from offpath.model.message import MessageFilter, MessageLook
     from offpath.model.route import LogEvent
 
 MOST_LOOKED_AT: Final = 20_000
@@ -51,6 +52,22 @@ class BrowseStore(Protocol):
         conditions are tried on each row. So a page may be empty although some match further on:
         then ``next`` leads there. ``text`` is part of the message of the last failure, or with
         ``arguments`` of the input. At most 1,000 jobs a page.
+        """
+        ...
+
+    async def look_at_messages(
+        self,
+        where: MessageFilter,
+        *,
+        limit: int = 50,
+        after: str | None = None,
+        most: int = MOST_LOOKED_AT,
+        newest: bool = True,
+    ) -> MessageLook:
+        """Messages that match, by position, among the first ``most`` rows behind ``after``.
+
+        Only ids and dead messages alone narrow what is looked at. So a page may be empty although
+        some match further on: then ``next`` leads there. At most 1,000 messages a page.
         """
         ...
 

@@ -320,6 +320,7 @@ class PartialStore:
     # -- the dashboard ---------------------------------------------------------------------
 
     browse = refused(Profile.OPERATING, Store.browse)
+    look_at_messages = refused(Profile.OPERATING, Store.look_at_messages)
     ask_worker = refused(Profile.OPERATING, Store.ask_worker)
     answer_worker = refused(Profile.OPERATING, Store.answer_worker)
     worker_desk = none_of(Store.worker_desk, lambda: None)

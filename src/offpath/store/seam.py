@@ -375,6 +375,7 @@ class ObservedStore:
     # -- lists for people --------------------------------------------------------------------
 
     browse = _timed(Store.browse).quiet
+    look_at_messages = _timed(Store.look_at_messages).quiet
     faults = _timed(Store.faults).quiet
     graph = _timed(Store.graph).quiet
     browse_groups = _timed(Store.browse_groups).quiet

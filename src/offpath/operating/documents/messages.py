@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from offpath.model.message import Box, MessageBacklog, MessagePage, MessageRecord, MessageState
+from offpath.model.message import Box, MessageBacklog, MessageLook, MessageRecord, MessageState
 from offpath.model.post import PostRecord
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
@@ -59,10 +59,20 @@ class StreamStanding(Struct, frozen=True, kw_only=True):
 
 
 class MessageListing(Struct, frozen=True, kw_only=True):
-    """A page of messages, newest first, and the streams in which some wait."""
+    """A page of messages, newest first, and the streams in which some wait.
+
+    It looks at a bounded number of rows: fewer items than were asked for are not the end.
+    """
 
     items: tuple[MessageDocument, ...]
     next: str | None
+    """Given back as ``after`` to look further; null when there is nothing behind."""
+    looked_at_most: int
+    """The number of rows that one page looks at."""
+    reached_at: datetime | None
+    """The time when the last row that was looked at was written."""
+    exhausted: bool
+    """True if every row was looked at that there is."""
     streams: tuple[StreamStanding, ...]
 
 
@@ -86,12 +96,15 @@ def describe_whole(
 
 
 def describe_page(
-    page: MessagePage, backlog: Iterable[MessageBacklog], seen: Redaction = PLAIN
+    page: MessageLook, most: int, backlog: Iterable[MessageBacklog], seen: Redaction = PLAIN
 ) -> MessageListing:
-    """The document of a page."""
+    """The document of a page that looked at up to ``most`` rows."""
     return MessageListing(
         items=tuple(describe(one, seen) for one in page.items),
         next=page.next,
+        looked_at_most=most,
+        reached_at=page.reached_at,
+        exhausted=page.exhausted,
         streams=tuple(filled(StreamStanding, one) for one in backlog),
     )
 

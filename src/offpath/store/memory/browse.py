@@ -22,9 +22,10 @@ from offpath.model.brief import (
 from offpath.model.gate import GateState
 from offpath.model.id_range import id_range
 from offpath.model.job import JobFilter, JobRecord, JobState
+from offpath.model.message import MessageFilter, MessageLook
 from offpath.model.route import LogEvent
 from offpath.store.browse import MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
-from offpath.store.memory import groups, reads
+from offpath.store.memory import groups, messages, reads
 from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.workflow_rows import MemoryGate
 from offpath.store.protocol import MOST_ON_A_PAGE
@@ -86,6 +87,26 @@ class MemoryBrowse(MemoryPart):
             jobs = [job for job in jobs if job.state in where.states]
         behind = [job for job in jobs if reads.is_beyond(job.id, after, newest=newest)]
         return sorted(behind, key=lambda job: job.id, reverse=newest)
+
+    async def look_at_messages(
+        self,
+        where: MessageFilter,
+        *,
+        limit: int = 50,
+        after: str | None = None,
+        most: int = MOST_LOOKED_AT,
+        newest: bool = True,
+    ) -> MessageLook:
+        """One page of messages that match among the next rows, and how far it came."""
+        return messages.look(
+            self._tables,
+            self._clock.now(),
+            where,
+            limit=limit,
+            after=after,
+            most=most,
+            newest=newest,
+        )
 
     async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
         """The faults of the newest dead jobs."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
+from msgspec.structs import replace
+
 from offpath.errors import Conflict, StoreRejected
 from offpath.model.ledger.faults import LedgerError
 from offpath.model.message import (
@@ -14,6 +16,7 @@ from offpath.model.message import (
     LeasedMessages,
     MessageBacklog,
     MessageFilter,
+    MessageLook,
     MessagePage,
     MessageRequest,
     MessageSettled,
@@ -25,6 +28,7 @@ from offpath.store.memory.effects import PlannedEffects
 from offpath.store.memory.mailbox import Mailbox
 from offpath.store.memory.message_lanes import MessageLane
 from offpath.store.memory.tables import Tables
+from offpath.store.protocol import MOST_ON_A_PAGE
 from offpath.store.refusals import no_position
 from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.message_filter import tests_of
@@ -213,6 +217,35 @@ def find(
     found = list(islice((row for row in rows if all(test(row) for test in tests)), limit + 1))
     items = tuple(record(row, now) for row in found[:limit])
     return MessagePage(items=items, next=str(items[-1].position) if len(found) > limit else None)
+
+
+def look(
+    tables: Tables,
+    now: datetime,
+    where: MessageFilter,
+    *,
+    limit: int,
+    after: str | None,
+    most: int,
+    newest: bool,
+) -> MessageLook:
+    """One page of those that match among the next rows, and how far it came."""
+    beyond = _position(after)
+    if limit <= 0 or most <= 0:
+        return MessageLook(items=(), next=after)
+    size = min(limit, MOST_ON_A_PAGE)
+    rows = _candidates(tables.mailbox, where, newest=newest)
+    if where.states == (MessageState.DEAD,):
+        rows = (row for row in rows if row.state is MessageState.DEAD)
+    if beyond is not None:
+        rows = (row for row in rows if (row.position < beyond if newest else row.position > beyond))
+    looked, tests = list(islice(rows, most)), tests_of(where)
+    found = list(islice((row for row in looked if all(test(row) for test in tests)), size + 1))
+    items = tuple(replace(record(row, now), payload="", headers="{}") for row in found[:size])
+    last = found[size - 1] if len(found) > size else looked[-1] if len(looked) == most else None
+    if last is None:
+        return MessageLook(items=items, next=None, exhausted=True)
+    return MessageLook(items=items, next=str(last.position), reached_at=last.created_at)
 
 
 def _position(after: str | None) -> int | None:

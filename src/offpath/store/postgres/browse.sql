@@ -358,3 +358,120 @@ order by
     sum(p.jobs) desc, p.task collate "C", p.reason collate "C" nulls first,
     p.error_key collate "C" nulls first
 limit :limit::int
+
+-- part: looked_messages
+-- What a page of messages may be asked for. Whatever is not asked for is null.
+(:box::text is null or l.box = :box::text)
+and (
+    :streams::text is null
+    or l.stream = any (array(select jsonb_array_elements_text(:streams::text::jsonb)))
+)
+and (
+    :topics::text is null
+    or l.topic = any (array(select jsonb_array_elements_text(:topics::text::jsonb)))
+)
+and (
+    :states::text is null
+    or l.state = any (array(select jsonb_array_elements_text(:states::text::jsonb)))
+)
+and (
+    :keys::text is null
+    or l.key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+)
+and (
+    :reasons::text is null
+    or l.reason = any (array(select jsonb_array_elements_text(:reasons::text::jsonb)))
+)
+and (
+    :not_reasons::text is null
+    or l.reason is null
+    or l.reason <> all (array(select jsonb_array_elements_text(:not_reasons::text::jsonb)))
+)
+and (:created_after::text is null or l.created_at >= :created_after::text::timestamptz)
+and (:created_before::text is null or l.created_at < :created_before::text::timestamptz)
+
+-- name: look_at_messages_newest
+-- Messages that match among the next rows, newest first, without what they carry.
+--
+-- The inner statement bounds what is looked at, and streams: nothing behind a full page is read.
+select
+    l.id, l.box, l.stream, l.topic, '', l.state, l.attempt, l.deliveries, l.position,
+    offpath.micros(l.created_at), offpath.micros(l.due_at),
+    (
+        l.holder is not null
+        and l.due_at > coalesce(:now::text::timestamptz, clock_timestamp())
+    )::int,
+    l.key, '{}', offpath.micros(l.finished_at), offpath.micros(l.expires_at), l.reason,
+    l.failure::text
+from (
+    select m.*
+    from offpath.message m
+    where (:source::text[] is null or m.state = any (:source::text[]))
+        and (
+            :ids::text is null
+            or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+        )
+        and (:after::bigint is null or m.position < :after::bigint)
+    order by m.position desc
+    limit :most::int
+) as l
+where
+    /* part: looked_messages */
+order by l.position desc
+limit :limit::int
+
+-- name: reach_messages_newest
+-- The last row that such a page looked at; none when it looked at all that there is.
+select m.position, offpath.micros(m.created_at)
+from offpath.message m
+where (:source::text[] is null or m.state = any (:source::text[]))
+    and (
+        :ids::text is null
+        or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+    )
+    and (:after::bigint is null or m.position < :after::bigint)
+order by m.position desc
+limit 1 offset :most::int - 1
+
+-- name: look_at_messages_oldest
+-- Messages that match among the next rows, oldest first, without what they carry.
+--
+-- The inner statement bounds what is looked at, and streams: nothing behind a full page is read.
+select
+    l.id, l.box, l.stream, l.topic, '', l.state, l.attempt, l.deliveries, l.position,
+    offpath.micros(l.created_at), offpath.micros(l.due_at),
+    (
+        l.holder is not null
+        and l.due_at > coalesce(:now::text::timestamptz, clock_timestamp())
+    )::int,
+    l.key, '{}', offpath.micros(l.finished_at), offpath.micros(l.expires_at), l.reason,
+    l.failure::text
+from (
+    select m.*
+    from offpath.message m
+    where (:source::text[] is null or m.state = any (:source::text[]))
+        and (
+            :ids::text is null
+            or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+        )
+        and (:after::bigint is null or m.position > :after::bigint)
+    order by m.position
+    limit :most::int
+) as l
+where
+    /* part: looked_messages */
+order by l.position
+limit :limit::int
+
+-- name: reach_messages_oldest
+-- The last row that such a page looked at; none when it looked at all that there is.
+select m.position, offpath.micros(m.created_at)
+from offpath.message m
+where (:source::text[] is null or m.state = any (:source::text[]))
+    and (
+        :ids::text is null
+        or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+    )
+    and (:after::bigint is null or m.position > :after::bigint)
+order by m.position
+limit 1 offset :most::int - 1

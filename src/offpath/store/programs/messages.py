@@ -14,14 +14,17 @@ from offpath.model.message import (
     Box,
     MessageBacklog,
     MessageFilter,
+    MessageLook,
     MessagePage,
     MessageRecord,
     MessageState,
 )
+from offpath.store.browse import MOST_LOOKED_AT
 from offpath.store.hints import Hint
-from offpath.store.programs.dialect import Dialect, Steps, one
+from offpath.store.programs.dialect import Dialect, Steps, ask, one
 from offpath.store.programs.event_answers import MessageBacklogRow, MessageRow
 from offpath.store.programs.instants import instant, readable
+from offpath.store.protocol import MOST_ON_A_PAGE
 from offpath.store.refusals import no_position
 from offpath.store.sql import Query
 from offpath.store.unreadable import Shape, mark
@@ -57,6 +60,42 @@ def _find(
     if (where.ids or only_dead) and "some_messages" in d.sql:
         return d.sql["some_messages"](**values, newest=newest, dead=only_dead and not where.ids)
     return d.sql["messages_newest" if newest else "messages_oldest"](**values)
+
+
+def look(
+    d: Dialect,
+    where: MessageFilter,
+    *,
+    limit: int = 50,
+    after: str | None = None,
+    most: int = MOST_LOOKED_AT,
+    newest: bool = True,
+) -> Steps[MessageLook]:
+    """One page of messages that match among the next rows, and how far it came."""
+    position = _position(after)
+    if limit <= 0 or most <= 0:
+        return MessageLook(items=(), next=after)
+    size = min(limit, MOST_ON_A_PAGE)
+    tried = _conditions(d, where)
+    only_dead = where.states == (MessageState.DEAD,)
+    walk = {
+        "ids": tried.pop("ids"),
+        "source": d.any_of([MessageState.DEAD.value]) if only_dead else None,
+        "after": position,
+        "most": most,
+    }
+    look = d.sql["look_at_messages_newest" if newest else "look_at_messages_oldest"]
+    rows = yield from ask(look(**tried, **walk, now=d.now, limit=size + 1))
+    items = tuple(_RECORDS.all(rows[:size]))
+    if len(rows) > size:
+        return MessageLook(
+            items=items, next=str(items[-1].position), reached_at=items[-1].created_at
+        )
+    reach = d.sql["reach_messages_newest" if newest else "reach_messages_oldest"]
+    reached = yield from ask(reach(**walk))
+    for last, at in reached:
+        return MessageLook(items=items, next=str(last), reached_at=readable(at))
+    return MessageLook(items=items, next=None, exhausted=True)
 
 
 def revive(d: Dialect, ids: Sequence[str]) -> Steps[list[str]]:

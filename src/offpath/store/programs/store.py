@@ -158,6 +158,7 @@ class SqlStore(SqlLedgerReads):
 
     # -- lists for people ------------------------------------------------------------------
 
+    look_at_messages = transition(messages.look, _WALKED)
     faults = transition(browse.faults, _WALKED)
     graph = transition(browse.graph, _ASKED)
     browse_groups = transition(browse.browse_groups, _WALKED)

@@ -423,3 +423,164 @@ from looked
 group by task, reason, error_key
 order by count(*) desc, task, reason, error_key
 limit :limit
+
+-- part: looked_messages
+-- What a page of messages may be asked for. Whatever is not asked for is null.
+(:box is null or message.box = :box)
+and (:streams is null or message.stream in (select value from json_each(:streams)))
+and (:topics is null or message.topic in (select value from json_each(:topics)))
+and (:states is null or message.state in (select value from json_each(:states)))
+and (:keys is null or message.key in (select value from json_each(:keys)))
+and (:reasons is null or message.reason in (select value from json_each(:reasons)))
+and (
+    :not_reasons is null or message.reason is null
+    or message.reason not in (select value from json_each(:not_reasons))
+)
+and (:created_after is null or message.created_at >= :created_after)
+and (:created_before is null or message.created_at < :created_before)
+
+-- name: look_at_messages_newest
+-- Messages that match among the next rows, newest first, without what they carry.
+--
+-- All rows by position, or the few ones that were asked for, or the dead: SQLite plans without the
+-- values, and a condition on these alone is tried once, before a row is read.
+select
+    id, box, stream, topic, '', state, attempt, deliveries, position, created_at, due_at,
+    holder is not null and due_at > :now, key, '{}', finished_at, expires_at, reason, failure
+from (
+    select * from (
+        select walked.position as place from offpath_message as walked
+        where
+            :source is null and :ids is null
+            and (:after is null or walked.position < :after)
+        order by walked.position desc
+        limit :most
+    )
+    union all
+    select * from (
+        select candidate.place from (
+            select named.position as place from offpath_message as named
+            where named.id in (select value from json_each(coalesce(:ids, '[]')))
+            union all
+            select dead.position from offpath_message as dead
+                indexed by offpath_message_dead_place
+            where
+                :source is not null and :ids is null
+                and dead.state = 'dead'
+                and (:after is null or dead.position < :after)
+        ) as candidate
+        where (:after is null or candidate.place < :after)
+        order by candidate.place desc
+        limit :most
+    )
+) as looked
+cross join offpath_message as message on message.position = looked.place
+where
+    /* part: looked_messages */
+order by looked.place desc
+limit :limit
+
+-- name: reach_messages_newest
+-- The last row that such a page looked at; none when it looked at all that there is.
+select message.position, message.created_at
+from (
+    select * from (
+        select walked.position as place from offpath_message as walked
+        where
+            :source is null and :ids is null
+            and (:after is null or walked.position < :after)
+        order by walked.position desc
+        limit 1 offset :most - 1
+    )
+    union all
+    select * from (
+        select candidate.place from (
+            select named.position as place from offpath_message as named
+            where named.id in (select value from json_each(coalesce(:ids, '[]')))
+            union all
+            select dead.position from offpath_message as dead
+                indexed by offpath_message_dead_place
+            where
+                :source is not null and :ids is null
+                and dead.state = 'dead'
+                and (:after is null or dead.position < :after)
+        ) as candidate
+        where (:after is null or candidate.place < :after)
+        order by candidate.place desc
+        limit 1 offset :most - 1
+    )
+) as looked
+cross join offpath_message as message on message.position = looked.place
+
+-- name: look_at_messages_oldest
+-- Messages that match among the next rows, oldest first, without what they carry.
+--
+-- All rows by position, or the few ones that were asked for, or the dead: SQLite plans without the
+-- values, and a condition on these alone is tried once, before a row is read.
+select
+    id, box, stream, topic, '', state, attempt, deliveries, position, created_at, due_at,
+    holder is not null and due_at > :now, key, '{}', finished_at, expires_at, reason, failure
+from (
+    select * from (
+        select walked.position as place from offpath_message as walked
+        where
+            :source is null and :ids is null
+            and (:after is null or walked.position > :after)
+        order by walked.position
+        limit :most
+    )
+    union all
+    select * from (
+        select candidate.place from (
+            select named.position as place from offpath_message as named
+            where named.id in (select value from json_each(coalesce(:ids, '[]')))
+            union all
+            select dead.position from offpath_message as dead
+                indexed by offpath_message_dead_place
+            where
+                :source is not null and :ids is null
+                and dead.state = 'dead'
+                and (:after is null or dead.position > :after)
+        ) as candidate
+        where (:after is null or candidate.place > :after)
+        order by candidate.place
+        limit :most
+    )
+) as looked
+cross join offpath_message as message on message.position = looked.place
+where
+    /* part: looked_messages */
+order by looked.place
+limit :limit
+
+-- name: reach_messages_oldest
+-- The last row that such a page looked at; none when it looked at all that there is.
+select message.position, message.created_at
+from (
+    select * from (
+        select walked.position as place from offpath_message as walked
+        where
+            :source is null and :ids is null
+            and (:after is null or walked.position > :after)
+        order by walked.position
+        limit 1 offset :most - 1
+    )
+    union all
+    select * from (
+        select candidate.place from (
+            select named.position as place from offpath_message as named
+            where named.id in (select value from json_each(coalesce(:ids, '[]')))
+            union all
+            select dead.position from offpath_message as dead
+                indexed by offpath_message_dead_place
+            where
+                :source is not null and :ids is null
+                and dead.state = 'dead'
+                and (:after is null or dead.position > :after)
+        ) as candidate
+        where (:after is null or candidate.place > :after)
+        order by candidate.place
+        limit 1 offset :most - 1
+    )
+) as looked
+cross join offpath_message as message on message.position = looked.place

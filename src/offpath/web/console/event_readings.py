@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from offpath.app import App
 from offpath.operating import event_views
-from offpath.operating.documents import endpoints, messages, routers
+from offpath.operating.documents import endpoints, routers
 from offpath.operating.documents.endpoints import EndpointList, EndpointShown
 from offpath.operating.documents.events import EventDocument, EventPage
 from offpath.operating.documents.messages import MessageListing, MessageShown
@@ -37,11 +37,9 @@ async def _messages(app: App, asking: Asking) -> MessageListing:
     }
     if (box := query.one("box")) is not None:
         where["box"] = box
-    page, backlog = await asyncio.gather(
-        app.messages.find(limit=query.limit(), after=query.one("after"), **where),
-        app.message_backlog(),
+    return await event_views.message_list(
+        app, where, asking.seen, limit=query.limit(), after=query.one("after")
     )
-    return messages.describe_page(page, backlog, asking.seen)
 
 
 async def _message(app: App, asking: Asking) -> MessageShown:

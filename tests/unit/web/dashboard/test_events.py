@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
+
 import offpath
 from offpath.model.action import ActionFilter, ActionState
 from tests.browser.scene import SECRET
-from tests.unit.web.dashboard.rig import Site, site_for_lookers
+from tests.unit.web.dashboard.rig import Site, site_for_lookers, site_of
 from tests.unit.web.dashboard.test_acting import submit
 
 
@@ -66,3 +70,22 @@ async def test_dead_messages_are_discarded_by_their_filter(app: offpath.App, sit
     await submit(site, verb="message.discard", id=found[0]["id"])
     (done,) = await app.store().actions(ActionFilter())
     assert (done.changed, done.reasons) == (0, {"is_pending": 1})
+
+
+async def test_a_list_of_messages_says_how_far_it_came(
+    app: offpath.App, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = (await site.get("/api/v1/messages")).document
+    assert (whole["exhausted"], whole["next"], whole["looked_at_most"]) == (True, None, 20_000)
+    first = (await site.get("/api/v1/messages?limit=1")).document
+    rest = (await site.get(f"/api/v1/messages?after={first['next']}")).document
+    assert [one["id"] for one in [*first["items"], *rest["items"]]] == [
+        one["id"] for one in whole["items"]
+    ]
+    assert (await site.get("/api/v1/messages?after=x")).code == 400
+    look = app.store().look_at_messages
+    monkeypatch.setattr(app.store(), "look_at_messages", partial(look, most=1))
+    page = (await site_of(app).get("/messages?topic=nobody.has.it")).text
+    assert "None of these match." in page
+    assert "Looked at 20,000 messages, back to" in page
+    assert "Look further" in page

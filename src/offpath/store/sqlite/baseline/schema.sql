@@ -1,4 +1,4 @@
--- steps: 1 to 26, d8a094eef200d184ed2770a4b2a9001115501f55a6000417ea1b0849148ddbdb
+-- steps: 1 to 27, dd173585935f7432b089533758c080f6be37b140e87223e1e22f6deae88e8cdd
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -1396,3 +1396,5 @@ begin
     where key in (select part.key from offpath_limit_part as part where part.line = old.key);
     delete from offpath_limit_part where line = old.key;
 end;
+
+CREATE INDEX offpath_message_dead_place on offpath_message (state) where state = 'dead';
