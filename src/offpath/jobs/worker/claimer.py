@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ from offpath.model.options import RunOptions, decode_run
 from offpath.model.tally import Turn, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from offpath.jobs.worker.backpressure import Brake
     from offpath.jobs.worker.hand import Hand
@@ -81,6 +82,8 @@ class Claimer:
         self._resting = resting
         self._declined = declined
         self._quarantine = quarantine
+        self._freed = False
+        """True if a slot was freed since the last answer."""
         self.expected: set[str] = set()
         """Jobs that begin here by themselves: an answer on its way brings them."""
         self.more = False
@@ -112,6 +115,7 @@ class Claimer:
     def slot_freed(self) -> None:
         """Ask again if there was more than could be taken."""
         # Otherwise the answer would be empty: an idle fleet must not ask at each end of a job.
+        self._freed = True
         if self._left_behind:
             self.wake()
 
@@ -237,12 +241,16 @@ class Claimer:
         leased = await self._asked(request)
         taken = len(leased.jobs)
         self.more = leased.more
+        self._freed = False
         self._begin(leased)
         all_of_it = taken < most and not leased.more
         self._shares.took(leased.jobs, all_of_it=all_of_it)
         self._lines.took(line, leased.jobs, all_of_it=all_of_it)
         # A task at its limit was not asked for, or not any further: it may have more.
-        self._left_behind = self._left_behind or leased.more or self._hand.saturated
+        filled = _fills_a_room(request, leased.jobs)
+        self._left_behind = self._left_behind or leased.more or filled or self._hand.saturated
+        if filled and self._freed:  # jobs that ended at once have made room again
+            self.wake()
         return self._next(more=leased.more, due_in=leased.due_in), taken
 
     async def _asked(self, request: LeaseRequest) -> Leased:
@@ -351,6 +359,19 @@ class Claimer:
         run = Run(job, task, options, store_time=time, leased_at=at)
         run.fault = fault
         return run
+
+
+def _fills_a_room(request: LeaseRequest, jobs: Sequence[LeasedJob]) -> bool:
+    """True if a task or queue was given as many as there is room for here, which is fewer than were
+    wanted in all: there may be more of it.
+    """
+    tasks = {name for name, room in request.tasks.items() if room < request.limit}
+    if not jobs or not (tasks or request.queue_rooms):
+        return False
+    of_tasks, of_queues = Counter(job.task for job in jobs), Counter(job.queue for job in jobs)
+    return any(of_tasks[name] >= request.tasks[name] for name in tasks) or any(
+        of_queues[name] >= room > 0 for name, room in request.queue_rooms.items()
+    )
 
 
 def _soonest(answers: list[bool | float | None]) -> bool | float | None:

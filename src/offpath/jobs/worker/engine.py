@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextvars import Context
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from offpath.jobs.worker.progress import ProgressWriter
 from offpath.jobs.worker.quarantine import Quarantine
 from offpath.jobs.worker.settler import Settler
 from offpath.jobs.worker.standby import HandlerStandby
+from offpath.jobs.worker.starter import Starter
 from offpath.jobs.worker.telemetry import WorkerTelemetry
 from offpath.jobs.worker.terms import AttemptCounts
 from offpath.jobs.worker.watch import Watch
@@ -99,6 +99,9 @@ class Engine:
         self.counts = AttemptCounts()
         self.failed: Callable[[], None] = silent
         """Told that a job ended without success; set by whoever sees to what follows from that."""
+        self._starter = Starter()
+        self._beginning = False
+        """True while those that wait for a slot are begun."""
         self.stopping = False
         """True if jobs that still come in are given back."""
         self.telemetry = WorkerTelemetry(parts.metrics)
@@ -181,7 +184,8 @@ class Engine:
             self._ended(run, self.judge.settlement(run, Released()))
         elif inline:
             run.single = True
-            self._begin(run)
+            # not at once: jobs that each begin the next one would be calls within calls
+            run.runner = self._starter.schedule(self.loop, self._attempt(run))
         elif not ours(run) and (delay := self.selection.put_off(run)) is not None:
             self._put_off(run, declined(delay))
         elif alone:
@@ -213,8 +217,7 @@ class Engine:
         if run.task.batch is not None and not run.single:
             self.batches.begin(run, run.task.batch)
         else:
-            # clean: it sees neither the job before it nor where the worker happened to be started
-            run.runner = self.loop.create_task(self._attempt(run), context=Context())
+            run.runner = self._starter.begin(self.loop, self._attempt(run))
 
     def _put_back(self) -> None:
         """Give back what was taken ahead of the slots."""
@@ -223,6 +226,7 @@ class Engine:
             self._ended(run, self.judge.settlement(run, Released()))
 
     async def _attempt(self, run: Run) -> None:
+        run.runner = asyncio.current_task()  # it may have begun before whoever began it knows it
         cleared = await self.quarantine.cleared(run)
         if run.given_up:
             return
@@ -249,7 +253,6 @@ class Engine:
         self.hand.free_slot(run)
         if run.batch is None:  # of a batch, the time of one job is not known
             self.lookahead.ended(run)
-        self._begin_waiting()
         if run.lane is not None:
             run.lane.ran(run, None if settlement is None else settlement.outcome)
         if settlement is None:
@@ -257,6 +260,7 @@ class Engine:
         else:
             self.settler.put(run, settlement)
         self.claimer.slot_freed()
+        self._begin_waiting()
 
     def _tell_end(self, run: Run, outcome: Outcome | None) -> None:
         from offpath.jobs.worker.surround import tell_end  # most workers have no extension
@@ -265,8 +269,14 @@ class Engine:
             tell_end(self.extensions, run, outcome, self.clock.monotonic())
 
     def _begin_waiting(self) -> None:
-        while (waiting := self.hand.next_waiting()) is not None:
-            self._begin(waiting)
+        if self._beginning:
+            return  # one that ended at once: whoever began it goes on, in place of calls in calls
+        self._beginning = True
+        try:
+            while (waiting := self.hand.next_waiting()) is not None:
+                self._begin(waiting)
+        finally:
+            self._beginning = False
 
     def standby(self, run: Run) -> HandlerStandby:
         """Let the waits of a handler give back its slot."""
