@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import offpath
 from benchmarks.report import Measurement, percentile
+from benchmarks.server import CpuMeter
 from benchmarks.stores import fresh_store
 from offpath.model.effects import Effects
 from offpath.model.job import NewJob
@@ -127,12 +128,14 @@ async def _add(store: Store, count: int, queues: int) -> None:
     await store.commit(Effects(jobs=tuple(jobs)))
 
 
-async def _leased(store: Store, order: Order) -> float:
-    """Seconds of one lease; what it took is ended, so the next one finds other jobs."""
+async def _leased(store: Store, order: Order, meter: CpuMeter) -> tuple[float, float]:
+    """Seconds of one lease, and those of CPU; what it took is ended, so the next one finds other
+    jobs.
+    """
     request = LeaseRequest(worker=_WORKER, limit=LEASE, tasks={"mine": LEASE}, order=order)
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), meter.spent()
     leased = await store.lease(request)
-    spent = time.perf_counter() - begun
+    spent = time.perf_counter() - begun, meter.spent() - cpu
     if len(leased.jobs) < LEASE:
         msg = f"a lease gave {len(leased.jobs)} of {LEASE} jobs"
         raise RuntimeError(msg)
@@ -149,24 +152,28 @@ async def _measured(case: str, backend: str, url: str) -> Measurement:
         fill(backend, url, crowd.rows)
         await _add(beside, _BACKLOG, crowd.queues)
         await _add(plain, _BACKLOG, 1)
+        meters = [CpuMeter(each if backend == "postgres" else None) for each in (url, other)]
         spent: tuple[list[float], list[float]] = ([], [])
+        used: tuple[list[float], list[float]] = ([], [])
         for _ in range(_ROUNDS):
-            for store, times in zip((beside, plain), spent, strict=True):
+            for n, store in enumerate((beside, plain)):
                 await _add(store, LEASE, crowd.queues if store is beside else 1)
-                times.append(await _leased(store, crowd.order))
+                took, cpu = await _leased(store, crowd.order, meters[n])
+                spent[n].append(took)
+                used[n].append(cpu)
     # the quicker ones: whatever else the machine does falls upon the slower ones
-    costs = [percentile(each, 0.25) for each in spent]
+    cpus = [percentile(each, 0.25) for each in used]
     return Measurement(
         bench="leases",
         backend=backend,
         case=case,
-        per_s=LEASE / costs[0],
-        raw_per_s=LEASE / costs[1],
-        ratio=costs[1] / costs[0],
+        per_s=LEASE / cpus[0],
+        raw_per_s=LEASE / cpus[1],
         p50_ms=percentile(spent[0], 0.5) * 1e3,
         p99_ms=percentile(spent[0], 0.99) * 1e3,
-        note=f"{crowd.rows.number:,} rows beside; raw is the plain lease, p50 "
-        f"{percentile(spent[1], 0.5) * 1e3:.2f} ms",
+        cpu_us_per_job=cpus[0] / LEASE * 1e6,
+        note=f"{crowd.rows.number:,} rows beside; a lease of {cpus[0] * 1e3:.2f} ms of CPU, the "
+        f"plain one {cpus[1] * 1e3:.2f}",
     )
 
 
@@ -201,7 +208,7 @@ def _fill_sqlite(path: str, rows: Rows) -> None:
         "offpath_job",
         now=str(now),
         later=str(now + rows.ahead * 1_000_000),
-        id_="lower(hex(randomblob(16)))",
+        id_="printf('01900000-0000-7000-8000-%012x', n)",
         series="sqlite_series",
     )
     series = (
@@ -220,7 +227,7 @@ def _fill_postgres(url: str, rows: Rows) -> None:
         "offpath.job",
         now="now()",
         later=f"now() + interval '{rows.ahead} seconds'",
-        id_="gen_random_uuid()",
+        id_="('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid",
         series=f"generate_series(1, {rows.number}) as n",
     )
     with psycopg.connect(url, autocommit=True) as connection:
