@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.architecture.fragments import remark
 from tests.architecture.page import ROOT, Block, blocks, pages, prose, runs, skipped
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
@@ -53,6 +54,19 @@ def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
 def test_a_block_is_skipped_only_for_a_reason() -> None:
     reasons = {f"{name}:{block.line}": block.value for name, block in skipped()}
     assert {place: why for place, why in reasons.items() if len(why.split()) < 3} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_block_is_a_file_or_says_what_it_is_part_of(page: Path) -> None:
+    """Whoever copies a block into a file runs it, or is told first why not."""
+    shown = [block for block in blocks(page.read_text("utf-8")) if block.kind == "python"]
+    wrong = [
+        (block.line, needed)
+        for block in shown
+        if block.mark != "skip" and (needed := remark(block))
+        if not block.text.startswith(f"{needed}\n")
+    ]
+    assert wrong == []
 
 
 def test_the_first_page_is_short() -> None:
