@@ -10,24 +10,20 @@ from functools import wraps
 from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from offpath.errors import CapabilityMissing
-from offpath.model.brief import FaultTally
 from offpath.model.effects import Effects
-from offpath.model.job import JobFilter, JobState, NewJob, Page
+from offpath.model.job import NewJob
 from offpath.model.lease import Order
 from offpath.model.limit import Admitted
 from offpath.model.message import Box
 from offpath.model.route import RouterSpec
-from offpath.store.browse import MOST_DEAD
+from offpath.model.settlement import Outcome, Waiting
 from offpath.store.capabilities import Capabilities, Profile
+from offpath.store.derived import DerivedStore
 from offpath.store.offered import FEATURES, offering
-from offpath.store.protocol import MOST_ON_A_PAGE, Store
-from offpath.store.rows.faults import NOTHING as NO_FAULTS
-from offpath.store.rows.faults import key_of, tallied
+from offpath.store.protocol import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_DEAD = JobFilter(states=(JobState.DEAD,))
 
 
 def missing(capabilities: Capabilities, profile: Profile) -> CapabilityMissing:
@@ -83,6 +79,12 @@ def refuse_absent_job(capabilities: Capabilities, job: NewJob) -> None:
     for profile, given in needed:
         if given:
             require(capabilities, profile)
+
+
+def refuse_outcome(capabilities: Capabilities, outcome: Outcome) -> None:
+    """Raise ``CapabilityMissing`` where the end of an attempt needs what a backend lacks."""
+    if isinstance(outcome, Waiting):
+        require(capabilities, Profile.WORKFLOWS)
 
 
 class TaskTemplate(Protocol):
@@ -168,17 +170,17 @@ def refused_at_once(
     return cast("Callable[Concatenate[Any, P], T]", refuse)
 
 
-class PartialStore:
+class PartialStore(DerivedStore):
     """A store without the profiles that this refuses. What it has, a class that extends it adds.
 
     What would write something of an absent profile raises. A read or a pass over it finds nothing,
     since nothing of it can be there.
     """
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """The abilities of this backend."""
-        raise NotImplementedError
+    declarations = none_of(Store.declarations, list)
+    findings = none_of(Store.findings, list)
+    end_finding = none_of(Store.end_finding, lambda: False)
+    accept_finding = none_of(Store.accept_finding, lambda: None)
 
     # -- limits ----------------------------------------------------------------------------
 
@@ -299,23 +301,6 @@ class PartialStore:
     get_within_blocking = refused_at_once(Profile.WITHIN, Store.get_within_blocking)
     route_within = refused(Profile.WITHIN, Store.route_within)
     route_within_blocking = refused_at_once(Profile.WITHIN, Store.route_within_blocking)
-
-    # -- dead jobs ---------------------------------------------------------------------------
-
-    async def find(
-        self, where: JobFilter, *, limit: int = 100, after: str | None = None, newest: bool = True
-    ) -> Page:
-        """One page of the jobs that match."""
-        raise NotImplementedError
-
-    async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
-        """The faults of the newest dead jobs. Each is read, so a page of them is looked at."""
-        if limit <= 0 or most <= 0:
-            return NO_FAULTS
-        read = min(most, MOST_ON_A_PAGE)
-        dead = await self.find(_DEAD, limit=read)
-        more = len(dead.items) >= most or dead.next is not None
-        return tallied(dead.items, key_of, limit=limit, more=more)
 
     # -- the dashboard ---------------------------------------------------------------------
 

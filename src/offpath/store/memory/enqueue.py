@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from offpath.model.job import Enqueued, JobRecord, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.memory.tables import Tables
-from offpath.store.refusals import id_taken, key_held, no_gate
-from offpath.store.rows.jobs import JobTerms, enqueued, rewritten, terms_of
+from offpath.store.refusals import key_held, no_gate
+from offpath.store.rows.jobs import JobTerms, enqueued, repeated, rewritten, terms_of
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
 
@@ -49,7 +49,7 @@ class NewJobs:
         # The id before the key: a repeat would otherwise meet itself as the holder of its key.
         known = self._record_of(job.id)
         if known is not None:
-            return _repeated(job, known)
+            return repeated(job, known)
         holder = None if job.unique is None else self._holder_of(job, job.unique)
         if job.unique is not None and holder is not None:
             return self._meet(job, job.unique, holder)
@@ -142,9 +142,3 @@ class NewJobs:
 def _first_state(job: NewJob) -> JobState:
     """The state whose scope a new job's claim is judged by."""
     return JobState.QUEUED if job.gate is None else JobState.BLOCKED
-
-
-def _repeated(job: NewJob, known: JobRecord) -> Enqueued:
-    if known.fingerprint != job.fingerprint:
-        raise id_taken(job.id)
-    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=known.run_at)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
-from offpath.model.job import DeadReason, Failure, JobRecord, JobState, LeasedJob
-from offpath.model.lease import Rescued, loss_text
+from offpath.model.job import DeadReason, JobRecord, JobState, LeasedJob
+from offpath.model.lease import Rescued
 from offpath.model.suspicion import LossVerdict, Lost, judged
 from offpath.store.memory import gates, limits, signals
 from offpath.store.memory.tables import Tables
@@ -22,13 +22,12 @@ from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.jobs import (
     amended,
     arrived,
-    cancelled,
     changed,
-    ended,
     fresh,
     given_up,
     leased,
-    waiting,
+    lost,
+    stopped,
     woken,
 )
 
@@ -51,13 +50,9 @@ def cancel(
     expires_at = maybe_later(now, keep)
     answers: list[ChangedJob] = []
     for job in _each(tables, ids):
-        if job.state in _WAITING:
-            after = cancelled(job, now, expires_at)
-        elif job.state is JobState.RUNNING:
-            after = replace(job, cancel_requested=True)
-        else:
-            continue
-        answers.append(changed(job, after, group_done=tables.file(after, now)))
+        after = stopped(job, now, expires_at)
+        if after is not None:
+            answers.append(changed(job, after, group_done=tables.file(after, now)))
     return answers + gates.died(gates.follow(tables, now, expires_at))
 
 
@@ -165,22 +160,17 @@ def _orphans(tables: Tables, now: datetime) -> Iterator[JobRecord]:
 
 def _rescue_one(tables: Tables, now: datetime, job: JobRecord, rules: RescueRules) -> Rescued:
     verdict = _judged(tables, job, rules)
-    lost = replace(job, losses=verdict.losses)
-    if job.cancel_requested:
-        after = cancelled(lost, now, rules.expires_at)
-    elif not verdict.dead:
-        again = waiting(lost, job.run_at, attempt=job.attempt)
-        after = limits.given_back(tables, now, again)
-    else:
-        reason = DeadReason.WORKER_LOST.value
-        failure = _worker_lost(tables, lost, now)
-        after = ended(lost, JobState.DEAD, now, rules.expires_at, reason=reason, failure=failure)
+    taken = replace(job, losses=verdict.losses)
+    seen = _seen_to_end(tables, job.worker)
+    after = lost(taken, now, rules.expires_at, dead=verdict.dead, seen=seen)
+    if after.state is JobState.QUEUED:
+        after = limits.given_back(tables, now, after)
     _suspect(tables, job, verdict)
     group_done = tables.file(after, now)
     died = gates.died(gates.follow(tables, now, rules.expires_at))
     done, along = gates.of_group(job.group_id, died)
     return Rescued(
-        job=leased(lost), state=after.state, group_done=group_done or done, along=tuple(along)
+        job=leased(taken), state=after.state, group_done=group_done or done, along=tuple(along)
     )
 
 
@@ -207,18 +197,9 @@ def _suspect(tables: Tables, job: JobRecord, verdict: LossVerdict) -> None:
         suspects.clear(before, tables.jobs)
 
 
-def _worker_lost(tables: Tables, job: JobRecord, now: datetime) -> Failure:
-    worker = job.worker or "unknown"
-    known = tables.workers.get(worker)
-    ended = known is not None and known.gone_at is not None
-    return Failure(
-        kind="worker_lost",
-        type="WorkerLost",
-        message=loss_text(job.losses, worker, ended=ended),
-        attempt=job.attempt,
-        at=now,
-        worker=worker,
-    )
+def _seen_to_end(tables: Tables, worker: str | None) -> bool:
+    known = tables.workers.get(worker or "")
+    return known is not None and known.gone_at is not None
 
 
 def expire_blocked(

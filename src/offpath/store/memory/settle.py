@@ -28,10 +28,7 @@ from offpath.store.memory.tables import Tables
 from offpath.store.memory.waits import MemoryWait
 from offpath.store.memory.workflow_rows import MemoryValue
 from offpath.store.rows.instants import later, maybe_later
-from offpath.store.rows.jobs import settled, woken
-
-_QUEUED = JobState.QUEUED
-_APPLIED = SettleStatus.APPLIED
+from offpath.store.rows.jobs import applied, settled, woken
 
 
 class BatchAnswers(Struct, kw_only=True):
@@ -196,13 +193,10 @@ class _SettlementEnd:
 
     def _answer(self, along: Sequence[ChangedJob], *, group_done: bool) -> Settled:
         job, row = self._job, self._tables.groups.rows.get(self._job.group_id)
-        return Settled(
-            id=job.id,
-            status=_APPLIED,
-            state=job.state,
-            run_at=job.run_at if job.state is _QUEUED else None,
-            enqueued=() if self._writing is None else tuple(self._writing.answers),
+        return applied(
+            job,
+            () if self._writing is None else self._writing.answers,
             group_done=group_done,
             closing=row is not None and row.closing,
-            along=tuple(along),
+            along=along,
         )

@@ -31,7 +31,7 @@ from offpath.store.memory.waits import Waits
 from offpath.store.memory.workflow_rows import Gates, Groups, Signals, Steps
 from offpath.store.refusals import not_held
 from offpath.store.rows.announcements import announcement, wanted
-from offpath.store.rows.jobs import PLAIN, JobTerms
+from offpath.store.rows.jobs import PLAIN, JobTerms, holds
 
 _SETTLE_ALL = GroupPolicy.SETTLE_ALL
 _BLOCKED = JobState.BLOCKED
@@ -135,14 +135,7 @@ class Tables:
     def held_by(self, job: LeasedJob) -> JobRecord | None:
         """The record of a held job, None when the fence does not hold."""
         record = self.jobs.get(job.id)
-        if (
-            record is None
-            or record.state is not _RUNNING
-            or record.worker != job.worker
-            or record.deliveries != job.deliveries
-        ):
-            return None
-        return record
+        return record if record is not None and holds(record, job) else None
 
     def fenced(self, job: LeasedJob) -> JobRecord:
         """The record of a held job. Raises LeaseLost when the fence does not hold."""

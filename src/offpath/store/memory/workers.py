@@ -23,25 +23,22 @@ from offpath.model.lease import (
 from offpath.store.memory.tables import ClaimRow, Tables
 from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.jobs import leased
+from offpath.store.rows.workers import left, registered, seen
 
 _MOST_HELD = 1_000
 _REMEMBERED = timedelta(hours=1)
 
 
-def register(tables: Tables, now: datetime, worker: WorkerInfo, lease_seconds: float) -> None:
+def register(
+    tables: Tables,
+    now: datetime,
+    worker: WorkerInfo,
+    lease_seconds: float,
+    report: str | None = None,
+) -> None:
     """Add a worker, or renew its lease."""
     known = tables.workers.get(worker.id)
-    if known is not None and known.gone_at is not None:
-        known = None  # it begins anew
-    tables.workers[worker.id] = WorkerRecord(
-        info=worker,
-        started_at=now if known is None else known.started_at,
-        seen_at=now,
-        expires_at=later(now, lease_seconds),
-        late=False,
-        running=0,
-        report=None if known is None else known.report,
-    )
+    tables.workers[worker.id] = registered(known, worker, now, lease_seconds, report)
 
 
 def extend(
@@ -55,9 +52,7 @@ def extend(
 ) -> Renewed:
     """Renew a worker's lease, and tell it about its jobs."""
     told = signals(tables, now, worker.id, held)
-    register(tables, now, worker, lease_seconds)
-    if report is not None:
-        tables.workers[worker.id] = replace(tables.workers[worker.id], report=report)
+    register(tables, now, worker, lease_seconds, report)
     return told
 
 
@@ -129,9 +124,8 @@ def held(tables: Tables, worker: str) -> list[LeasedJob]:
 def deregister(tables: Tables, now: datetime, worker: str) -> None:
     """A worker is gone; what it holds is up for rescue."""
     known = tables.workers.get(worker)
-    if known is not None and known.gone_at is None:
-        expires_at = min(known.expires_at, now)
-        tables.workers[worker] = replace(known, expires_at=expires_at, gone_at=now)
+    if known is not None:
+        tables.workers[worker] = left(known, now)
 
 
 def prune(tables: Tables, now: datetime, limit: int) -> None:
@@ -151,12 +145,7 @@ def workers(tables: Tables, now: datetime) -> list[WorkerRecord]:
     """Every worker, oldest first."""
     records = sorted(tables.workers.values(), key=lambda each: (each.started_at, each.info.id))
     return [
-        replace(
-            each,
-            late=each.expires_at <= now,
-            running=len(tables.held.get(each.info.id, ())),
-        )
-        for each in records[:MOST_LISTED]
+        seen(each, now, len(tables.held.get(each.info.id, ()))) for each in records[:MOST_LISTED]
     ]
 
 

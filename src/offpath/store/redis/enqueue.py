@@ -18,8 +18,8 @@ from offpath.store.redis.capabilities import CAPABILITIES
 from offpath.store.redis.connection import RedisConnection, packed
 from offpath.store.redis.job_rows import StoredJob, new_row
 from offpath.store.redis.unit import Unit
-from offpath.store.refusals import id_taken, key_held, not_unicode, refuse_contributions
-from offpath.store.rows.jobs import enqueued, rewritten, run_at_of, terms_of
+from offpath.store.refusals import key_held, not_unicode, refuse_contributions
+from offpath.store.rows.jobs import enqueued, repeated, rewritten, run_at_of, terms_of
 from offpath.store.rows.messages import check
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
@@ -173,9 +173,7 @@ def add_job(unit: Unit, job: NewJob, group_id: str | None = None) -> Enqueued:
         raise not_unicode()
     known = unit.job(job.id)
     if known is not None:
-        if known.record.fingerprint != job.fingerprint:
-            raise id_taken(job.id)
-        return Enqueued(id=job.id, job_id=job.id, created=False, run_at=known.record.run_at)
+        return repeated(job, known.record)
     if job.unique is not None and JobState.QUEUED in job.unique.states:
         holder = unit.holder_of(job.unique.key)
         if holder is not None:

@@ -127,16 +127,6 @@ class StoredJob(NamedTuple):
     """The row as it is stored; empty where it is not."""
 
 
-def holds(row: StoredJob, job: LeasedJob) -> bool:
-    """True if the fence of a held job holds."""
-    record = row.record
-    return (
-        record.state is JobState.RUNNING
-        and record.worker == job.worker
-        and record.deliveries == job.deliveries
-    )
-
-
 def place_of(record: JobRecord) -> str:
     """The member under which a job waits: a better place sorts first."""
     return place_at(record.priority, micros(record.run_at), record.id)

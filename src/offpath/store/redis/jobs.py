@@ -9,26 +9,26 @@ from msgspec.structs import replace
 
 from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
-from offpath.model.job import TERMINAL, DeadReason, Failure, JobRecord, JobState, LeasedJob
-from offpath.model.lease import Rescued, loss_text
+from offpath.model.job import TERMINAL, DeadReason, JobRecord, JobState, LeasedJob
+from offpath.model.lease import Rescued
 from offpath.model.suspicion import CLEARED, Lost, judged
 from offpath.store.hints import Hint
 from offpath.store.protocol import JobRedrive
 from offpath.store.redis import keys
-from offpath.store.redis.job_rows import StoredJob, holds, micros
+from offpath.store.redis.job_rows import StoredJob, micros
 from offpath.store.redis.unit import Unit
 from offpath.store.redis.workers import gone_at, leave
 from offpath.store.refusals import not_held
 from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.jobs import (
     amended,
-    cancelled,
     changed,
-    ended,
     fresh,
     given_up,
+    holds,
     leased,
-    waiting,
+    lost,
+    stopped,
 )
 
 _REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)
@@ -38,7 +38,7 @@ async def progress(unit: Unit, job: LeasedJob, text: str) -> None:
     """Record how far a held job is. Raises LeaseLost."""
     await unit.load([job.id])
     row = unit.job(job.id)
-    if row is None or not holds(row, job):
+    if row is None or not holds(row.record, job):
         raise not_held(job.id)
     unit.file(row._replace(record=replace(row.record, progress=text)))
 
@@ -48,16 +48,13 @@ async def cancel(unit: Unit, ids: Sequence[str], keep: float | None) -> list[Cha
     expires_at = maybe_later(unit.now, keep)
     changes = list[ChangedJob]()
     for row in await _each(unit, ids):
-        job = row.record
-        if job.state is JobState.QUEUED:
-            after = cancelled(job, unit.now, expires_at)
-        elif job.state is JobState.RUNNING:
-            after = replace(job, cancel_requested=True)
-            unit.tell(Hint.CANCEL)
-        else:
+        after = stopped(row.record, unit.now, expires_at)
+        if after is None:
             continue
+        if after.cancel_requested:
+            unit.tell(Hint.CANCEL)
         unit.file(row._replace(record=after))
-        changes.append(changed(job, after))
+        changes.append(changed(row.record, after))
     return changes
 
 
@@ -176,19 +173,12 @@ async def _rescue_one(
         ),
         max_deliveries,
     )
-    lost = replace(job, losses=verdict.losses)
-    if job.cancel_requested:
-        after = cancelled(lost, unit.now, expires_at)
-    elif not verdict.dead:
-        after = waiting(lost, job.run_at, attempt=job.attempt)
-    else:
-        failure = _worker_lost(lost, unit.now, ended=gone is not None)
-        reason = DeadReason.WORKER_LOST.value
-        after = ended(lost, JobState.DEAD, unit.now, expires_at, reason=reason, failure=failure)
+    taken = replace(job, losses=verdict.losses)
+    after = lost(taken, unit.now, expires_at, dead=verdict.dead, seen=gone is not None)
     await _clear_others(unit, row)
     crash = job.worker if verdict.suspect else row.crash
     unit.file(row._replace(record=after, crash=crash, alone=False))
-    return Rescued(job=leased(lost), state=after.state)
+    return Rescued(job=leased(taken), state=after.state)
 
 
 async def _is_known(unit: Unit, worker: str | None) -> bool:
@@ -205,16 +195,6 @@ async def _clear_others(unit: Unit, row: StoredJob) -> None:
         same = other.crash == row.crash and other.record.id != row.record.id
         if same and other.record.state is not JobState.RUNNING:
             unit.file(other._replace(crash=CLEARED))
-
-
-def _worker_lost(job: JobRecord, now: datetime, *, ended: bool) -> Failure:
-    return Failure(
-        kind="worker_lost",
-        type="WorkerLost",
-        message=loss_text(job.losses, job.worker or "unknown", ended=ended),
-        attempt=job.attempt,
-        at=now,
-    )
 
 
 async def expire(unit: Unit, limit: int, keep: float | None) -> list[ChangedJob]:

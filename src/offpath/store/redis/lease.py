@@ -19,11 +19,11 @@ from offpath.store.partial import missing, refuse_absent_job
 from offpath.store.redis import enqueue, keys
 from offpath.store.redis.capabilities import CAPABILITIES
 from offpath.store.redis.connection import RedisConnection, packed
-from offpath.store.redis.job_rows import StoredJob, holds, leased_job, moment
+from offpath.store.redis.job_rows import StoredJob, leased_job, moment
 from offpath.store.redis.reads import paused_queues
 from offpath.store.redis.unit import Unit
 from offpath.store.refusals import not_registered, refuse_waiting
-from offpath.store.rows.jobs import handed_out, leased
+from offpath.store.rows.jobs import handed_out, holds, leased
 
 _unpacked = msgspec.msgpack.Decoder(list[Any]).decode
 
@@ -163,7 +163,7 @@ async def begin(unit: Unit, jobs: Sequence[LeasedJob]) -> set[str]:
     begun = set[str]()
     for each in jobs:
         row = unit.job(each.id)
-        if row is not None and holds(row, each):
+        if row is not None and holds(row.record, each):
             unit.file(row._replace(record=replace(row.record, started_at=unit.now)))
             begun.add(each.id)
     return begun

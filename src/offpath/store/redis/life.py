@@ -8,14 +8,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from offpath.errors import CapabilityMissing
 from offpath.model.changes import ChangedJob
 from offpath.runtime.clock import Clock
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.capabilities import Capabilities
 from offpath.store.hints import Hint
 from offpath.store.partial import PartialStore
-from offpath.store.protocol import Finding, Migration
+from offpath.store.protocol import Finding
 from offpath.store.redis import enqueue, jobs
 from offpath.store.redis.address import parsed
 from offpath.store.redis.capabilities import CAPABILITIES
@@ -69,18 +68,6 @@ class RedisLife(PartialStore):
     async def close(self) -> None:
         """Give back all connections."""
         await self._connection.close()
-
-    async def migrate(self) -> list[Migration]:
-        """There is no schema: functions are loaded on opening."""
-        return []
-
-    async def migrations(self) -> list[Migration]:
-        """There is no schema."""
-        return []
-
-    def migration_script(self, *, after: int = 0) -> str:  # noqa: ARG002 - the protocol's
-        """There is no schema."""
-        raise CapabilityMissing("redis has no schema: its functions are loaded on opening")
 
     async def diagnose(self) -> list[Finding]:
         """The findings about the server's settings."""

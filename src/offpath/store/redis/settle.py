@@ -26,18 +26,17 @@ from offpath.model.settlement import (
     Succeeded,
     Waiting,
 )
-from offpath.store.capabilities import Profile
 from offpath.store.hints import Hint
-from offpath.store.partial import missing, refuse_absent
+from offpath.store.partial import refuse_absent, refuse_outcome
 from offpath.store.redis import enqueue
 from offpath.store.redis.capabilities import CAPABILITIES
 from offpath.store.redis.connection import RedisConnection, packed
-from offpath.store.redis.job_rows import StoredJob, holds, micros, moment
+from offpath.store.redis.job_rows import StoredJob, micros, moment
 from offpath.store.redis.jobs import group_done
 from offpath.store.redis.unit import Unit
 from offpath.store.refusals import fold_raised
 from offpath.store.rows.instants import later, maybe_later
-from offpath.store.rows.jobs import settled
+from offpath.store.rows.jobs import applied, holds, settled
 
 _LOST = SettleStatus.LEASE_LOST
 _Answer = tuple[bool, str, str, int, int]
@@ -147,7 +146,7 @@ def _may_write(settlement: Settlement) -> bool:
 
 def _settle_one(unit: Unit, settlement: Settlement) -> Settled:
     row = unit.job(settlement.job.id)
-    if row is None or not holds(row, settlement.job):
+    if row is None or not holds(row.record, settlement.job):
         return Settled(id=settlement.job.id, status=_LOST)
     point = (
         unit.savepoint()
@@ -176,19 +175,12 @@ def _end(unit: Unit, settlement: Settlement, row: StoredJob) -> Settled:
                 row = unit.job(held.id) or row
                 after = row.record  # its own effects may have rewritten it
     unit.file(row._replace(record=after), was=held)
-    return Settled(
-        id=held.id,
-        status=SettleStatus.APPLIED,
-        state=after.state,
-        run_at=after.run_at if after.state is JobState.QUEUED else None,
-        enqueued=enqueued,
-    )
+    return applied(after, enqueued)
 
 
 def _refuse(outcome: Outcome, unit: Unit) -> None:
     """Raise for outcomes that need what the backend has not, or a time that cannot be."""
-    if isinstance(outcome, Waiting):
-        raise missing(CAPABILITIES, Profile.WORKFLOWS)
+    refuse_outcome(CAPABILITIES, outcome)
     if isinstance(outcome, Snoozed) and outcome.cool_down is not None:
         later(unit.now, outcome.cool_down)
 

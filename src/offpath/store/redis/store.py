@@ -16,7 +16,6 @@ from offpath.model.declaration import Declaration
 from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.finding import FindingRecord
-from offpath.model.glance import EVERYTHING, Concern
 from offpath.model.group import GroupRecord
 from offpath.model.job import (
     Count,
@@ -141,14 +140,6 @@ class RedisStore(RedisLife):
         done = jobs.group_done
         return [replace(each, group_done=done(unit, each.job.id)) for each in rescued]
 
-    async def glance(self, *, work: bool = True) -> frozenset[Concern]:  # noqa: ARG002 - all are named
-        """Every pass: a look would cost as much as they do."""
-        return EVERYTHING
-
-    async def notice_deaths(self) -> list[str]:
-        """Nothing is seen of a death before the lease ends."""
-        return []
-
     async def prune(self, *, limit: int) -> Pruned:
         """Remove what has been kept long enough."""
         await self._do(lambda unit: documents.prune_claims(unit, limit))
@@ -220,9 +211,6 @@ class RedisStore(RedisLife):
     async def queues(self, *, most: int = MOST_IN_QUEUE) -> list[QueueRecord]:
         """Queues with unended jobs or a pause."""
         return [counted_to(most, one) for one in await reads.queues(await self._look())]
-
-    async def keep_templates(self, templates: Sequence[NewJob]) -> None:
-        """Nobody enqueues by SQL here."""
 
     # -- workers ---------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import assert_never
 
@@ -14,6 +15,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import (
     BlockReason,
     DeadReason,
+    Enqueued,
     Failure,
     JobRecord,
     JobState,
@@ -21,6 +23,7 @@ from offpath.model.job import (
     NewJob,
     UniqueClaim,
 )
+from offpath.model.lease import loss_text
 from offpath.model.limit import LimitSpec
 from offpath.model.settlement import (
     Cancelled,
@@ -28,10 +31,13 @@ from offpath.model.settlement import (
     Outcome,
     Released,
     Retry,
+    Settled,
+    SettleStatus,
     Snoozed,
     Succeeded,
     Waiting,
 )
+from offpath.store.refusals import id_taken
 from offpath.store.rows.instants import later, maybe_later
 
 
@@ -247,6 +253,18 @@ def handed_out(job: JobRecord, worker: str, now: datetime) -> JobRecord:
     )
 
 
+def holds(job: JobRecord, held: LeasedJob) -> bool:
+    """True if the fence of a held job holds."""
+    return job.state is _RUNNING and job.worker == held.worker and job.deliveries == held.deliveries
+
+
+def repeated(job: NewJob, known: JobRecord) -> Enqueued:
+    """The answer to a job that is there. Raises ``Conflict`` where that is another one."""
+    if known.fingerprint != job.fingerprint:
+        raise id_taken(job.id)
+    return Enqueued(id=job.id, job_id=job.id, created=False, run_at=known.run_at)
+
+
 def leased(job: JobRecord) -> LeasedJob:
     """The running job as its worker gets it."""
     return LeasedJob(
@@ -299,6 +317,41 @@ def cancelled(
 ) -> JobRecord:
     """A job that was cancelled."""
     return ended(job, JobState.CANCELLED, now, expires_at, reason="cancelled", failure=failure)
+
+
+def stopped(job: JobRecord, now: datetime, expires_at: datetime | None) -> JobRecord | None:
+    """A job after somebody cancelled it: one that runs is asked to end. None for one that has."""
+    if job.state is _RUNNING:
+        return replace(job, cancel_requested=True)
+    return None if job.state.terminal else cancelled(job, now, expires_at)
+
+
+def lost(
+    job: JobRecord,
+    now: datetime,
+    expires_at: datetime | None,
+    *,
+    dead: bool,
+    seen: bool,
+) -> JobRecord:
+    """A job that was taken from its worker, its loss counted. ``seen``: the worker was seen to
+    end.
+    """
+    if job.cancel_requested:
+        return cancelled(job, now, expires_at)
+    if not dead:
+        return waiting(job, job.run_at, attempt=job.attempt)
+    worker = job.worker or "unknown"
+    failure = Failure(
+        kind="worker_lost",
+        type="WorkerLost",
+        message=loss_text(job.losses, worker, ended=seen),
+        attempt=job.attempt,
+        at=now,
+        worker=worker,
+    )
+    reason = DeadReason.WORKER_LOST.value
+    return ended(job, JobState.DEAD, now, expires_at, reason=reason, failure=failure)
 
 
 def waiting(
@@ -367,6 +420,27 @@ def settled(
             return waiting(job, job.run_at, attempt=job.attempt, reason=reason)
         case _:
             assert_never(outcome)
+
+
+def applied(
+    after: JobRecord,
+    enqueued: Sequence[Enqueued] = (),
+    *,
+    group_done: bool = False,
+    closing: bool = False,
+    along: Sequence[ChangedJob] = (),
+) -> Settled:
+    """The answer to a settlement that was carried out."""
+    return Settled(
+        id=after.id,
+        status=SettleStatus.APPLIED,
+        state=after.state,
+        run_at=after.run_at if after.state is _QUEUED else None,
+        enqueued=tuple(enqueued),
+        group_done=group_done,
+        closing=closing,
+        along=tuple(along),
+    )
 
 
 def _failure_of(outcome: Outcome) -> Failure | None:
