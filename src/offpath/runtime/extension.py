@@ -6,14 +6,17 @@ made: for that there is ``around=``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from offpath.errors import InvalidArgument
 from offpath.model.headers import decoded_headers
+from offpath.model.json_text import decode_json
 from offpath.model.options import decode_run
+from offpath.model.redact import SECRET_NAMES, redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +34,7 @@ else's by then."""
 
 
 class RunningJob:
-    """A job whose handler runs. Its input is not here: the handler has it, decoded."""
+    """A job whose handler runs. The handler has its input, decoded; here it is only to be shown."""
 
     __slots__ = ("_job",)
 
@@ -71,6 +74,22 @@ class RunningJob:
     def deliveries(self) -> int:
         """The times it was handed to a worker, this one included."""
         return self._job.deliveries
+
+    @property
+    def size(self) -> int:
+        """The bytes of its arguments, as they are stored."""
+        return len(self._job.input.encode())
+
+    def shown_arguments(self, secrets: Iterable[str] = ()) -> Any:  # noqa: ANN401 - any JSON
+        """Its arguments as people may see them: fields of a secret name are hidden.
+
+        ``secrets`` are further names. What another codec than JSON wrote is not shown: None.
+        """
+        try:
+            given = decode_json(self._job.input, "its arguments")
+        except InvalidArgument:
+            return None
+        return redact(given, {*SECRET_NAMES, *secrets})
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ import sentry_sdk
 
 import offpath
 from offpath import Abort, Snooze
+from offpath.config import load_settings
 from offpath.contrib.sentry import OffpathIntegration
 from offpath.errors import InvalidArgument
 from offpath.model.headers import decoded_headers
@@ -84,7 +85,8 @@ def envelopes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Envelopes]:
 
 def init(envelopes: Envelopes, **options: Any) -> None:
     """Set the SDK up as a service does."""
-    settings = {name: options.pop(name) for name in ("traces_sample_rate",) if name in options}
+    own = ("traces_sample_rate", "send_default_pii", "max_request_body_size", "data_collection")
+    settings = {name: options.pop(name) for name in own if name in options}
     sentry_sdk.init(
         dsn=envelopes.dsn,
         integrations=[OffpathIntegration(**options)],
@@ -125,6 +127,65 @@ async def test_a_dead_job_is_one_error_with_its_attempt(envelopes: Envelopes) ->
     assert event["contexts"]["offpath"]["jobs"] == [job]
     sent = json.dumps([event["tags"], event["contexts"]["offpath"]])
     assert "hidden" not in sent
+
+
+pii = pytest.mark.filterwarnings("ignore:The send_default_pii option:DeprecationWarning")
+
+
+@pii
+@pytest.mark.parametrize(
+    ("options", "letters", "shown"),
+    [
+        ({}, 3, None),
+        ({"send_default_pii": False, "max_request_body_size": "always"}, 3, None),
+        ({"send_default_pii": True}, 3, {"to": "aaa", "password": "***", "iban": "***"}),
+        ({"send_default_pii": True, "max_request_body_size": "never"}, 3, None),
+        ({"send_default_pii": True, "max_request_body_size": "small"}, 1_000, "small"),
+        ({"send_default_pii": True}, 10_000, "medium"),
+        ({"data_collection": {"queues": False}}, 3, None),
+        ({"data_collection": {"queues": True}}, 3, {"to": "aaa", "password": "***", "iban": "***"}),
+    ],
+)
+async def test_arguments_are_sent_as_the_options_of_the_sdk_say_with_secrets_hidden(
+    envelopes: Envelopes, options: dict[str, Any], letters: int, shown: Any
+) -> None:
+    if "data_collection" in options:
+        pytest.importorskip("sentry_sdk.data_collection")  # newer than the oldest SDK
+    init(envelopes, **options)
+    settings = load_settings(url="memory://", redact=("iban",))
+    async with offpath.App(settings=settings, auto_start=False) as app:
+
+        @app.task(retry=1)
+        def work(to: str, password: str, iban: str) -> None:
+            del to, password, iban
+            raise ValueError
+
+        await work.enqueue("a" * letters, "hunter2", "DE00")
+        await drain(app)
+    (event,) = envelopes.of("event")
+    found = event["contexts"]["offpath"].get("arguments")
+    if isinstance(shown, str):
+        assert "max_request_body_size" in found
+        assert shown in found
+    else:
+        assert found == shown
+
+
+@pii
+async def test_arguments_of_a_batch_are_those_of_each_job(envelopes: Envelopes) -> None:
+    init(envelopes, send_default_pii=True)
+    async with made() as app:
+
+        @app.batch_task(size=5, retry=1)
+        async def work(items: list[int]) -> list[int | Exception]:
+            raise ValueError
+
+        for number in range(3):
+            await work.enqueue(number)
+        await drain(app)
+    events = envelopes.of("event")
+    told = [event["contexts"]["offpath"]["arguments"] for event in events]
+    assert told == [[{"item": 0}, {"item": 1}, {"item": 2}]] * 3
 
 
 async def test_our_own_log_of_a_death_is_no_second_error(envelopes: Envelopes) -> None:
@@ -207,6 +268,7 @@ async def test_an_attempt_is_a_transaction_and_an_enqueue_a_span(
     assert publish["data"]["messaging.message.id"] == handle.id
     assert process["data"]["messaging.destination.name"] == "mail"
     assert process["data"]["messaging.message.retry.count"] == 0
+    assert process["data"]["messaging.message.body.size"] == len("{}")
     assert headers["sentry-trace"].startswith(web.trace_id)
     ran = found["work"]["contexts"]["trace"]
     assert (ran["op"], ran["status"]) == ("queue.task", "ok")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import sentry_sdk
 from sentry_sdk.integrations import Integration
@@ -16,10 +17,17 @@ from offpath.contrib.sentry.monitors import ScheduleMonitors
 from offpath.errors import InvalidArgument
 from offpath.extensions import Committing, Ended, Extension, Running, extend
 
+if TYPE_CHECKING:
+    from offpath.app import App
+
 ORIGIN: Final = "auto.queue.offpath"
 FLUSH: Final = 2.0
 """Seconds that what is not sent yet may take when an app is closed."""
 _TRACES: Final = ("link", "continue")
+MOST_JOBS: Final = 100
+"""Jobs of a batch that are told of."""
+_BODIES: Final = {"never": 0, "small": 1_000, "medium": 10_000, "always": math.inf}
+"""Bytes that each ``max_request_body_size`` allows."""
 _FAILED: Final = frozenset({"retry", "dead"})
 
 
@@ -62,10 +70,12 @@ class SentryExtension(Extension):
 
     def __init__(self) -> None:
         self._monitors = ScheduleMonitors()
+        self._secrets: set[str] = set()
 
-    def opened(self, app: object) -> None:
-        """Know the schedules of an app."""
+    def opened(self, app: App) -> None:
+        """Know the schedules of an app, and the names that it hides."""
         self._monitors.opened(app)
+        self._secrets.update(app.settings.redact)
 
     def active(self) -> bool:
         """True if there is a client with the integration."""
@@ -106,7 +116,7 @@ class SentryExtension(Extension):
             return
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()
-            _describe(scope, run)
+            _describe(scope, run, self._secrets)
             if settings.monitor_schedules:
                 self._monitors.began(run.jobs[0])
             run.state[self] = scope
@@ -168,7 +178,7 @@ def _write_trace(headers: dict[str, str]) -> None:
         headers["baggage"] = text
 
 
-def _describe(scope: Any, run: Running) -> None:  # noqa: ANN401 - a Scope
+def _describe(scope: Any, run: Running, secrets: Iterable[str]) -> None:  # noqa: ANN401 - a Scope
     first = run.jobs[0]
     scope.set_tag("task", run.task)
     scope.set_tag("queue", first.queue)
@@ -176,12 +186,36 @@ def _describe(scope: Any, run: Running) -> None:  # noqa: ANN401 - a Scope
     scope.set_context(
         "offpath",
         {
-            "jobs": [one.id for one in run.jobs[:100]],
+            "jobs": [one.id for one in run.jobs[:MOST_JOBS]],
             "group": first.group_id,
             "deliveries": first.deliveries,
             "headers": sorted(first.headers),
+            **_arguments(run, secrets),
         },
     )
+
+
+def _arguments(run: Running, secrets: Iterable[str]) -> dict[str, Any]:
+    """The arguments of a call, as the options of the client allow; of a batch those of each job."""
+    client = sentry_sdk.get_client()
+    kind = client.options["max_request_body_size"]
+    most = _BODIES.get(kind, 0)
+    if most == 0 or not _may_be_sent(client):
+        return {}
+    jobs = run.jobs[:MOST_JOBS]
+    size = sum(one.size for one in jobs)
+    if size > most:
+        return {"arguments": f"left out: {size} bytes, and max_request_body_size is {kind!r}"}
+    shown = [one.shown_arguments(secrets) for one in jobs]
+    return {"arguments": shown[0] if len(run.jobs) == 1 else shown}
+
+
+def _may_be_sent(client: Any) -> bool:  # noqa: ANN401 - a client of the SDK
+    """True if a service lets the SDK send what is in its queues."""
+    collected = client.options.get("data_collection") or {}  # the newer SDKs have it
+    if collected.get("provided_by_user"):
+        return bool(collected.get("queues"))
+    return bool(client.should_send_default_pii())
 
 
 def _process_data(run: Running) -> dict[str, Any]:
@@ -191,6 +225,7 @@ def _process_data(run: Running) -> dict[str, Any]:
         "messaging.system": "offpath",
         "messaging.message.id": first.id,
         "messaging.destination.name": first.queue,
+        "messaging.message.body.size": first.size,
         "messaging.message.retry.count": first.attempt - 1,
         "messaging.message.receive.latency": max(waited, 0.0) * 1000,
     }
