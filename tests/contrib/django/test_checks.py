@@ -39,11 +39,28 @@ def test_nothing_is_said_of_a_good_backend(alias: str) -> None:
         ({"url": "postgresql://elsewhere/jobs"}, ["offpath.E002"]),
         ({"url": "postgresql://elsewhere/jobs", "enqueue": "on_commit"}, ["offpath.W002"]),
         ({"url": "postgresql://elsewhere/jobs", "enqueue": "now"}, []),
-        ({"enqueue": "sometimes"}, ["offpath.E003"]),
+        ({"enqueue": "sometimes"}, ["offpath.E004"]),
+        ({"settings": {"queues": "default:5"}}, ["offpath.E003"]),  # QUEUES has mail, too
+        ({"settings": {"queues": ["default", "mail"]}}, []),
+        ({"settings": {"queues": "default:5,*"}}, []),
     ],
 )
 def test_what_is_wrong_is_said(alias: str, options: dict[str, Any], ids: list[str]) -> None:
     assert said(alias, **options) == ids
+
+
+def test_a_queue_of_a_task_that_no_worker_serves_is_told(alias: str) -> None:
+    from tests.contrib.django import tasks
+
+    given = site._tasks()
+    given[alias] |= {"QUEUES": [], "OPTIONS": {"database": alias}}
+    with override_settings(TASKS=given):
+        tasks.describe.using(backend=alias, queue_name="mail")
+        assert list(task_backends[alias].check()) == []
+    given[alias]["OPTIONS"]["settings"] = {"queues": ["default"]}
+    with override_settings(TASKS=given):
+        (told,) = task_backends[alias].check()
+        assert (told.id, "'mail'" in told.msg) == ("offpath.E003", True)
 
 
 def test_a_transaction_of_sqlite_that_may_be_refused_is_told() -> None:

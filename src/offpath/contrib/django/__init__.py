@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from offpath.contrib.django.backend import OffpathBackend, OffpathTask, app_of
     from offpath.contrib.django.connections import fresh_connections
     from offpath.contrib.django.decorator import task
+    from offpath.contrib.django.mounted import dashboard_urls, permitted_rights
     from offpath.contrib.django.settings_module import app_of_settings
     from offpath.contrib.django.sign_in import session_auth
 
@@ -34,7 +35,9 @@ __all__ = [
     "OffpathTask",
     "app_of",
     "app_of_settings",
+    "dashboard_urls",
     "fresh_connections",
+    "permitted_rights",
     "session_auth",
     "task",
 ]
@@ -47,6 +50,8 @@ __getattr__ = late_names(
         "OffpathTask": "offpath.contrib.django.backend",
         "app_of": "offpath.contrib.django.backend",
         "app_of_settings": "offpath.contrib.django.settings_module",
+        "dashboard_urls": "offpath.contrib.django.mounted",
+        "permitted_rights": "offpath.contrib.django.mounted",
         "fresh_connections": "offpath.contrib.django.connections",
         "session_auth": "offpath.contrib.django.sign_in",
         "task": "offpath.contrib.django.decorator",

@@ -158,7 +158,7 @@ class OffpathBackend(names.BaseTaskBackend):  # type: ignore[misc] # Django ship
 
     def check(self, **_: object) -> Iterable[Any]:
         """The messages of ``manage.py check`` about this backend."""
-        return messages(self.alias, self._table)
+        return messages(self.alias, self._table, self.queues)
 
 
 def app_of(alias: str = "default") -> App:

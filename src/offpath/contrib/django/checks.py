@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,23 @@ from django.db import connections
 from offpath.contrib.django.database import MODES, dialect_of
 from offpath.contrib.schema_steps import known_steps
 from offpath.errors import ConfigurationError
+from offpath.model.served import OTHERS, by_queue
 
 if TYPE_CHECKING:
     from offpath.contrib.django.table import TaskTable
 
 
-def messages(alias: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
-    """The faults of one backend of ``TASKS``, told without a look at a database."""
+def messages(
+    alias: str, table: TaskTable, queues: Collection[str]
+) -> Iterator[checks.CheckMessage]:
+    """The faults of one backend of ``TASKS``, told without a look at a database.
+
+    ``queues`` are those of Django's setting; empty where a task may have any.
+    """
     place = f'TASKS["{alias}"]'
     if table.mode not in MODES:
         yield checks.Error(
-            f'{place}: OPTIONS["enqueue"] is one of {", ".join(MODES)}', id="offpath.E003"
+            f'{place}: OPTIONS["enqueue"] is one of {", ".join(MODES)}', id="offpath.E004"
         )
     if table.own_database:
         yield from _of_database(place, table)
@@ -39,7 +45,28 @@ def messages(alias: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
             hint="With the jobs in the same database as your rows, nothing is lost.",
             id="offpath.W002",
         )
+    yield from _of_queues(place, table, queues)
     yield from _of_async_tasks(place, table)
+
+
+def _of_queues(
+    place: str, table: TaskTable, queues: Collection[str]
+) -> Iterator[checks.CheckMessage]:
+    """Tell of a queue that tasks may have, and that the project's workers are told not to serve.
+
+    A worker that the environment or an option gives other queues is one of several, and not asked.
+    """
+    given = (table.options.get("settings") or {}).get("queues")
+    served = by_queue(given) if given else None
+    if not isinstance(served, Mapping) or OTHERS in served:
+        return
+    used = {*queues, *(task.queue_name for task in table.tasks.values())}
+    for name in sorted(used - served.keys()):
+        yield checks.Error(
+            f"{place}: no worker serves the queue {name!r}",
+            hint='Add it to "queues" in OPTIONS["settings"], or take it out of QUEUES.',
+            id="offpath.E003",
+        )
 
 
 def _of_database(place: str, table: TaskTable) -> Iterator[checks.CheckMessage]:

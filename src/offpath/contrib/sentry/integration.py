@@ -25,7 +25,7 @@ FLUSH: Final = 2.0
 """Seconds that what is not sent yet may take when an app is closed."""
 _TRACES: Final = ("link", "continue")
 MOST_JOBS: Final = 100
-"""Jobs of a batch that are told of."""
+"""Jobs of a batch that an event names."""
 _BODIES: Final = {"never": 0, "small": 1_000, "medium": 10_000, "always": math.inf}
 """Bytes that each ``max_request_body_size`` allows."""
 _FAILED: Final = frozenset({"retry", "dead"})
