@@ -174,6 +174,7 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
     if step in MATRIX and not prepare_matrix(step):
         return Outcome(step, "CI" not in os.environ, time.monotonic() - began, {})
     binaries = binaries_of(step)
+    os.environ.update(MATRIX[step].variables if step in MATRIX else ())
     for command in commands(step):
         output.say(f"\n== {step}: {command}")
         kept = [] if step in STATIC else ["-o", f"cache_dir=.pytest_cache/{step}"]
@@ -185,6 +186,8 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
         passed = passed and code == 0
         for word, number in found.items():
             counts[word] = counts.get(word, 0) + number
+    for name, _ in MATRIX[step].variables if step in MATRIX else ():
+        del os.environ[name]
     return Outcome(step, passed, time.monotonic() - began, counts)
 
 

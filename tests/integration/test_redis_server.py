@@ -23,7 +23,7 @@ from offpath.store.capabilities import Durability
 from offpath.store.hints import Hint
 from offpath.store.protocol import Level
 from offpath.store.redis import RedisStore
-from tests.brokers import Broker
+from tests.brokers import VALKEY, Broker
 from tests.conformance.builders import START, new_job, worker_info
 from tests.conftest import missing_server
 from tests.servers import NoServer
@@ -31,17 +31,34 @@ from tests.servers import NoServer
 ALWAYS = ("--appendfsync", "always")
 
 
+class Servers(list[Broker]):
+    """Servers of a test; all are of one program."""
+
+    program = ""
+
+
 @pytest.fixture
-def servers() -> Iterator[list[Broker]]:
+def program() -> str:
+    """The program of the test's servers: the one that the environment names."""
+    return ""
+
+
+@pytest.fixture
+def servers(program: str) -> Iterator[Servers]:
     """Servers of the test, which it adds; all end with it."""
-    made: list[Broker] = []
+    made = Servers()
+    made.program = program
     yield made
     for server in made:
         server.destroy()
 
 
-def started(servers: list[Broker], *more: str) -> Broker:
-    server = Broker("redis", more=more)
+on_both = pytest.mark.parametrize("program", ["", VALKEY], ids=["redis", "valkey"])
+"""A test whose outcome is the server program's own: ``check.py matrix`` runs all on Valkey."""
+
+
+def started(servers: Servers, *more: str) -> Broker:
+    server = Broker("redis", more=more, program=servers.program)
     servers.append(server)
     try:
         server.start()
@@ -87,7 +104,8 @@ async def run_one(store: RedisStore, worker: str = "w1") -> SettleStatus:
     return (await store.settle([settlement]))[0].status
 
 
-async def test_what_was_acknowledged_outlives_a_killed_server(servers: list[Broker]) -> None:
+@on_both
+async def test_what_was_acknowledged_outlives_a_killed_server(servers: Servers) -> None:
     server = started(servers, *ALWAYS)
     kept = [new_job(task="t") for _ in range(50)]
     async with opened(server) as store:
@@ -102,7 +120,8 @@ async def test_what_was_acknowledged_outlives_a_killed_server(servers: list[Brok
     assert sum(state is JobState.SUCCEEDED for state in states.values()) == 1
 
 
-async def test_everysec_outlives_a_killed_server(servers: list[Broker]) -> None:
+@on_both
+async def test_everysec_outlives_a_killed_server(servers: Servers) -> None:
     server = started(servers, "--appendfsync", "everysec")
     kept = [new_job(task="t") for _ in range(50)]
     async with opened(server) as store:
@@ -115,7 +134,7 @@ async def test_everysec_outlives_a_killed_server(servers: list[Broker]) -> None:
         assert len(await store.states([job.id for job in kept])) == 50
 
 
-async def test_calls_go_on_after_a_restart(servers: list[Broker]) -> None:
+async def test_calls_go_on_after_a_restart(servers: Servers) -> None:
     server = started(servers, *ALWAYS)
     async with opened(server) as store:
         await store.commit(Effects(jobs=(new_job(task="t"),)))
@@ -126,7 +145,8 @@ async def test_calls_go_on_after_a_restart(servers: list[Broker]) -> None:
         assert await run_one(store) is SettleStatus.APPLIED
 
 
-async def test_functions_that_somebody_flushed_are_loaded_again(servers: list[Broker]) -> None:
+@on_both
+async def test_functions_that_somebody_flushed_are_loaded_again(servers: Servers) -> None:
     server = started(servers)
     async with opened(server) as store:
         with client(server) as other:
@@ -135,7 +155,8 @@ async def test_functions_that_somebody_flushed_are_loaded_again(servers: list[Br
         assert await run_one(store) is SettleStatus.APPLIED
 
 
-async def test_functions_of_two_versions_lie_side_by_side(servers: list[Broker]) -> None:
+@on_both
+async def test_functions_of_two_versions_lie_side_by_side(servers: Servers) -> None:
     server = started(servers)
     with client(server) as other:
         other.function_load(
@@ -148,7 +169,8 @@ async def test_functions_of_two_versions_lie_side_by_side(servers: list[Broker])
         assert other.fcall("offpath_apply_000000000000", 0) == 7
 
 
-async def test_a_full_server_refuses_a_write_and_keeps_what_it_has(servers: list[Broker]) -> None:
+@on_both
+async def test_a_full_server_refuses_a_write_and_keeps_what_it_has(servers: Servers) -> None:
     server = started(servers, "--maxmemory-policy", "noeviction")
     job = new_job(task="t")
     async with opened(server) as store:
@@ -163,7 +185,8 @@ async def test_a_full_server_refuses_a_write_and_keeps_what_it_has(servers: list
         assert await run_one(store) is SettleStatus.APPLIED
 
 
-async def test_a_full_server_can_be_emptied(servers: list[Broker]) -> None:
+@on_both
+async def test_a_full_server_can_be_emptied(servers: Servers) -> None:
     server = started(servers)
     async with opened(server) as store:
         await store.register(worker_info("w1"), lease_seconds=30)
@@ -177,7 +200,8 @@ async def test_a_full_server_can_be_emptied(servers: list[Broker]) -> None:
         assert (await store.prune(limit=10)).jobs == 1
 
 
-async def test_wake_ups_of_another_process_are_heard(servers: list[Broker]) -> None:
+@on_both
+async def test_wake_ups_of_another_process_are_heard(servers: Servers) -> None:
     server = started(servers)
     heard = asyncio.Event()
     async with opened(server) as store, opened(server) as other:
@@ -193,7 +217,7 @@ async def test_wake_ups_of_another_process_are_heard(servers: list[Broker]) -> N
 
 
 async def test_calls_of_many_share_one_connection_and_each_gets_its_own_answer(
-    servers: list[Broker],
+    servers: Servers,
 ) -> None:
     server = started(servers)
     async with opened(server) as store:
@@ -208,7 +232,7 @@ async def test_calls_of_many_share_one_connection_and_each_gets_its_own_answer(
     assert len(ours) <= 2  # one asks, one listens
 
 
-async def test_a_cancelled_call_takes_no_answer_of_another(servers: list[Broker]) -> None:
+async def test_a_cancelled_call_takes_no_answer_of_another(servers: Servers) -> None:
     server = started(servers)
     job = new_job(task="t")
     async with opened(server) as store:
@@ -219,7 +243,7 @@ async def test_a_cancelled_call_takes_no_answer_of_another(servers: list[Broker]
         assert [each.id for each in await store.get([job.id])] == [job.id]
 
 
-async def test_a_silent_server_costs_a_call_its_time_and_no_more(servers: list[Broker]) -> None:
+async def test_a_silent_server_costs_a_call_its_time_and_no_more(servers: Servers) -> None:
     server = started(servers)
     store = RedisStore(server.url, call_timeout=2.0)
     await store.open()
@@ -237,7 +261,7 @@ async def test_a_silent_server_costs_a_call_its_time_and_no_more(servers: list[B
         await store.close()
 
 
-async def test_a_server_that_throws_keys_away_is_refused(servers: list[Broker]) -> None:
+async def test_a_server_that_throws_keys_away_is_refused(servers: Servers) -> None:
     server = started(servers, "--maxmemory-policy", "allkeys-lru")
     with pytest.raises(ConfigurationError, match="noeviction"):
         async with opened(server):
@@ -245,7 +269,7 @@ async def test_a_server_that_throws_keys_away_is_refused(servers: list[Broker]) 
 
 
 async def test_a_server_that_forgets_is_refused_unless_that_is_meant(
-    servers: list[Broker],
+    servers: Servers,
 ) -> None:
     server = started(servers, "--appendonly", "no", "--save", "")
     with pytest.raises(ConfigurationError, match="durability=process"):
@@ -256,8 +280,9 @@ async def test_a_server_that_forgets_is_refused_unless_that_is_meant(
         assert not store.capabilities.durable
 
 
+@on_both
 async def test_a_key_of_somebody_else_is_left_and_nothing_is_written(
-    servers: list[Broker],
+    servers: Servers,
 ) -> None:
     server = started(servers)
     async with opened(server) as store:
@@ -272,7 +297,7 @@ async def test_a_key_of_somebody_else_is_left_and_nothing_is_written(
 
 
 async def test_one_refused_caller_holds_back_none_of_those_that_ask_with_it(
-    servers: list[Broker],
+    servers: Servers,
 ) -> None:
     server = started(servers)
     async with opened(server) as store:
@@ -286,7 +311,7 @@ async def test_one_refused_caller_holds_back_none_of_those_that_ask_with_it(
         assert len(await store.states([job.id for job in jobs])) == 9
 
 
-async def test_two_prefixes_are_two_stores(servers: list[Broker]) -> None:
+async def test_two_prefixes_are_two_stores(servers: Servers) -> None:
     server = started(servers)
     job = new_job(task="t")
     async with opened(server, "?prefix=a") as one, opened(server, "?prefix=b") as two:
@@ -295,7 +320,8 @@ async def test_two_prefixes_are_two_stores(servers: list[Broker]) -> None:
         assert await one.states([job.id]) == {job.id: JobState.QUEUED}
 
 
-async def test_a_server_that_became_a_replica_takes_no_write(servers: list[Broker]) -> None:
+@on_both
+async def test_a_server_that_became_a_replica_takes_no_write(servers: Servers) -> None:
     server = started(servers)
     async with opened(server) as store:
         with client(server) as other:
@@ -308,7 +334,7 @@ async def test_a_server_that_became_a_replica_takes_no_write(servers: list[Broke
         assert await run_one(store) is SettleStatus.APPLIED
 
 
-def replica_of(servers: list[Broker], primary: Broker) -> Broker:
+def replica_of(servers: Servers, primary: Broker) -> Broker:
     replica = started(servers, "--replicaof", "127.0.0.1", str(primary.port))
     with client(replica) as looking:
         end = time.monotonic() + 30
@@ -317,7 +343,7 @@ def replica_of(servers: list[Broker], primary: Broker) -> Broker:
     return replica
 
 
-async def test_a_promoted_replica_has_what_was_waited_for(servers: list[Broker]) -> None:
+async def test_a_promoted_replica_has_what_was_waited_for(servers: Servers) -> None:
     primary = started(servers, *ALWAYS)
     replica = replica_of(servers, primary)
     kept = [new_job(task="t") for _ in range(20)]
@@ -335,7 +361,7 @@ async def test_a_promoted_replica_has_what_was_waited_for(servers: list[Broker])
 
 
 async def test_a_write_that_no_replica_confirms_is_unknown_and_may_be_repeated(
-    servers: list[Broker],
+    servers: Servers,
 ) -> None:
     primary = started(servers)
     job = new_job(task="t")
@@ -347,14 +373,14 @@ async def test_a_write_that_no_replica_confirms_is_unknown_and_may_be_repeated(
         assert not again.created
 
 
-async def test_a_replica_is_no_address(servers: list[Broker]) -> None:
+async def test_a_replica_is_no_address(servers: Servers) -> None:
     replica = replica_of(servers, started(servers))
     with pytest.raises(ConfigurationError, match="address of its primary"):
         async with opened(replica):
             pass
 
 
-async def test_doctor_warns_of_replicas_that_nobody_waits_for(servers: list[Broker]) -> None:
+async def test_doctor_warns_of_replicas_that_nobody_waits_for(servers: Servers) -> None:
     primary = started(servers)
     replica_of(servers, primary)
     async with opened(primary) as store:
@@ -363,7 +389,8 @@ async def test_doctor_warns_of_replicas_that_nobody_waits_for(servers: list[Brok
     assert "wait=1" in found["replicas"].message
 
 
-async def test_a_call_that_is_cut_may_be_repeated(servers: list[Broker]) -> None:
+@on_both
+async def test_a_call_that_is_cut_may_be_repeated(servers: Servers) -> None:
     server = started(servers)
     job = new_job(task="t")
     async with opened(server) as store:
@@ -384,7 +411,7 @@ async def test_a_call_that_is_cut_may_be_repeated(servers: list[Broker]) -> None
         assert await store.states([job.id]) == {job.id: JobState.QUEUED}
 
 
-async def test_a_clock_that_is_set_back_hands_out_nothing_twice(servers: list[Broker]) -> None:
+async def test_a_clock_that_is_set_back_hands_out_nothing_twice(servers: Servers) -> None:
     server = started(servers)
     clock = ManualClock(START)
     store = RedisStore(server.url, clock=clock)
