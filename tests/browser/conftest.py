@@ -13,6 +13,7 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from offpath.store.backends import backup
 from offpath.web.console import places
+from tests.browser.barriers import axe_script
 from tests.browser.scene import fill, make_app
 from tests.browser.serving import CHROMIUM, TOKEN, Served, served
 from tests.browser.watched import watched
@@ -31,6 +32,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = f"sqlite:///{tmp_path_factory.mktemp('scene') / 'scene.db'}"
     asyncio.run(fill(make_app(url)))
     return url
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core."""
+    return axe_script(tmp_path_factory.mktemp("axe"))
 
 
 @pytest.fixture
@@ -90,4 +97,5 @@ def paths(site: Served) -> list[str]:
             "messages", f"messages/{read('messages')['items'][0]['id']}", "endpoints", "routers",
             "routers/iu", "actions", "act?verb=job.redrive&match=state%3Ddead&back=/dead",
             "act?verb=queue.pause&name=mail&back=/queues",
+            "act?verb=job.amend&match=queue%3Dmail&back=/jobs",
             "runbooks/waiting"]  # fmt: skip

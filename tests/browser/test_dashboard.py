@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Page
 
 import offpath
+from tests.browser.barriers import barriers
 from tests.browser.scene import make_app
 from tests.browser.serving import Served, served
-from tests.conftest import missing_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-AXE = "axe-core@4.14.1"
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-
-
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The script of axe-core, from npm or where ``OFFPATH_TEST_AXE`` says."""
-    if given := os.environ.get("OFFPATH_TEST_AXE"):
-        return Path(given).read_text("utf-8")
-    folder = tmp_path_factory.mktemp("axe")
-    try:
-        subprocess.run(["npm", "pack", AXE], cwd=folder, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        missing_server(f"no {AXE}: npm pack failed ({error})")
-    subprocess.run(["tar", "xzf", *map(str, folder.glob("*.tgz"))], cwd=folder, check=True)
-    return (folder / "package" / "axe.min.js").read_text("utf-8")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -41,12 +22,7 @@ async def test_no_page_has_a_barrier(
     await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     for path in paths:
         await page.goto(f"{site.url}/{path}")
-        # evaluated, since the policy lets no script in that is not ours
-        await page.evaluate(axe)
-        options = json.dumps({"runOnly": RULES})
-        found = await page.evaluate(f"axe.run(document, {options}).then((r) => r.violations)")
-        told = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
-        assert (path, told) == (path, [])
+        assert (path, await barriers(page, axe)) == (path, [])
 
 
 async def test_nothing_foreign_is_run(page: Page, site: Served, paths: list[str]) -> None:

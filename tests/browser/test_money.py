@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Locator, Page
 
 import offpath
 from offpath.economy import Actor, Economy, TopUp, credits
 from offpath.settlements import Credited
 from offpath.settlements.rates import PlayerActivity
 from offpath.web.viewers import ADMIN
+from tests.browser.barriers import barriers
 from tests.browser.serving import Served, served
 from tests.browser.watched import watched
 
@@ -72,6 +73,15 @@ async def page(browser: Browser, site: Served) -> AsyncIterator[Page]:
         yield made
 
 
+async def test_no_page_has_a_barrier(page: Page, site: Served, axe: str) -> None:
+    for path in PATHS:
+        await page.goto(f"{site.url}/{path}")
+        await page.emulate_media(color_scheme="light")
+        assert (path, await barriers(page, axe)) == (path, [])
+        await page.emulate_media(color_scheme="dark")
+        assert (path, await barriers(page, axe)) == (path, [])
+
+
 async def test_they_fit_every_screen(page: Page, site: Served) -> None:
     for width in (320, 700, 1100, 1440):
         await page.set_viewport_size({"width": width, "height": 640})
@@ -93,17 +103,29 @@ async def test_an_account_is_found_and_followed_to_its_posting(page: Page, site:
     assert await page.get_by_text("platform:").first.is_visible()
 
 
-async def test_a_proof_is_confirmed_by_its_name_and_waits_for_a_worker(
+async def test_a_proof_is_confirmed_by_its_name_by_keyboard_and_waits_for_a_worker(
     page: Page, site: Served
 ) -> None:
     await page.goto(f"{site.url}/ledger")
-    await page.get_by_role("link", name="Prove…").click()
-    await page.get_by_label("Type ledger to confirm").fill("ledger")
-    await page.get_by_role("button", name="Prove").click()
+    await _tab_to(page, page.get_by_role("link", name="Prove…"))
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/act?**")
+    await _tab_to(page, page.get_by_label("Type ledger to confirm"))
+    await page.keyboard.type("ledger")
+    await page.keyboard.press("Enter")
     await page.wait_for_url(f"{site.url}/ledger?done=*")
     await page.get_by_role("link", name="The action").click()
     assert await page.get_by_text("waits for a worker of this app").is_visible()
     assert await page.get_by_role("button", name="Stop").is_visible()
+
+
+async def _tab_to(page: Page, wanted: Locator) -> None:
+    """Go on by the tab key to an element."""
+    for _ in range(80):
+        await page.keyboard.press("Tab")
+        if await wanted.evaluate("(one) => one === document.activeElement"):
+            return
+    raise AssertionError(f"{wanted} is reached by no tab")
 
 
 async def test_a_run_is_asked_for_by_its_period(page: Page, site: Served) -> None:

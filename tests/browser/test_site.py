@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, Request, TimeoutError
 
-from tests.browser.test_dashboard import RULES, axe
+from tests.browser.barriers import RULES
 from tools import site
-
-__all__ = ["axe"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 APART = {
