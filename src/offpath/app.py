@@ -50,7 +50,7 @@ from offpath.runtime.seats import checked_seat
 from offpath.runtime.threads import HandlerPool
 from offpath.store.backends import Backend
 from offpath.store.seam import ObservedStore
-from offpath.store.telemetry.meter import StoreMeter
+from offpath.store.telemetry.meter import Observer, StoreMeter
 from offpath.sweeps.registry import SweepRegistry
 from offpath.sweeps.verbs import SweepVerbs
 
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from offpath.runtime.extension import Extension
     from offpath.runtime.loop import LoopSpec
     from offpath.store.protocol import Migration, Store
-    from offpath.store.telemetry.meter import Observer
     from offpath.sweeps.registry import Sweep
 
 S = TypeVar("S")
@@ -272,9 +271,11 @@ class App(
     def settlements(self) -> SettlementRuns:
         """Runs that credit users for a period: define, run, status."""
         if self._settlements is None:
+            from offpath.health.kept_runs import keeping
             from offpath.health.settlement import SettlementRuns
 
-            self._settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report)
+            keep = keeping(lambda: self._lifecycle.session, self.new_id)
+            self._settlements = SettlementRuns(lambda: self.clock, self.metrics, self._report, keep)
         return self._settlements
 
     @property
@@ -317,8 +318,7 @@ class App(
             meter = StoreMeter(self.metrics, inner.capabilities.name)
             observers: list[Observer] = [Fates(self.tasks, self.settings.log_errors), self._hooks]
             observers.append(EndWatch(self._ended, self._groups_done))
-            if self._orphans is not None:
-                observers.append(self._orphans)
+            observers += () if self._orphans is None else (self._orphans,)
             observers += self._extension_moves()
             self._store = ObservedStore(
                 inner, self.clock, meter, observers, home=lambda: self._lifecycle.loop

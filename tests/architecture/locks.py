@@ -53,6 +53,7 @@ BESIDE = {
     "step": "written under the job's row",
     "unseen": "added only; taken where it is free",
     "action": "locked alone",
+    "run": "locked alone",
     "stat": "locked alone",
     "claim": "locked alone",
     "declaration": "locked alone",

@@ -181,6 +181,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "resumed": FLAG,
         "reasons": OBJECT,
     },
+    "offpath_run": {"at": SECONDS, "body": OBJECT},
     "offpath_stat": {"at": SECONDS, "step": ("0", "11", "-10", *COUNT), "body": OBJECT},
     "offpath_finding": {
         "since": TIME,
@@ -282,6 +283,7 @@ _PLAIN: dict[str, dict[str, str]] = {
         "state": "'enabled'",
     },
     "offpath_step": {"kind": "'step'"},
+    "offpath_run": {"kind": "'sweep'"},
     "offpath_stat": {"step": "10"},
     "offpath_limit_part": {"cost": "1"},
 }

@@ -90,7 +90,7 @@ def paths(site: Served) -> list[str]:
             f"groups/{job['group_id']}", "queues", "queues/exports", "stats", "schedules",
             "groups",
             f"groups/{read('groups')['items'][0]['id']}",
-            "gates", "signals", "tasks", "tasks/album", "sweeps", "config", "log",
+            "gates", "signals", "tasks", "tasks/album", "sweeps", "runs", "config", "log",
             f"log/{read('log')['items'][0]['id']}", "endpoints/shop", "routers/iu/attempts",
             "routers/iu/checks",
             "schedules/nightly", "limits", "workers", f"workers/{worker}", "health",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, overload
 
@@ -57,8 +57,15 @@ class KindInfo(Struct, frozen=True, kw_only=True):
 class SettlementRuns:
     """The kinds of settlement runs of an app: defined, run, and judged by their last run."""
 
-    def __init__(self, clock: Callable[[], Clock], metrics: Metrics, report: Report) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], Clock],
+        metrics: Metrics,
+        report: Report,
+        keep: Callable[[SettlementSummary], Awaitable[None]] | None = None,
+    ) -> None:
         self._clock = clock
+        self._keep = keep
         self._metrics = metrics
         self._report = report
         self._definitions: dict[str, RunDefinition[Any]] = {}
@@ -195,6 +202,7 @@ class SettlementRuns:
             self._ended(summary, clock.now())
         for error in run.causes.values():
             self._report(error, f"settlement run {kind}")
+        await self._kept(summary)
         if summary.outcome is SettlementOutcome.FAILED:
             first = next(iter(run.causes.values()), None)
             raise SettlementFailed(failure_text(summary), summary=summary) from first
@@ -260,6 +268,15 @@ class SettlementRuns:
         )
         self._measure(status, summary, now)
         _tell(summary)
+
+    async def _kept(self, summary: SettlementSummary) -> None:
+        """Keep how it went where people look; what cannot be kept hinders nothing."""
+        if self._keep is None:
+            return
+        try:
+            await self._keep(summary)
+        except Exception as error:  # noqa: BLE001 - the credits are made; this is for people
+            self._report(error, f"settlement run {summary.kind}")
 
     def _measure(self, status: SettlementStatus, summary: SettlementSummary, now: datetime) -> None:
         kind, outcome = summary.kind, summary.outcome.value

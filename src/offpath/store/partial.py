@@ -322,6 +322,8 @@ class PartialStore(DerivedStore):
     stats = none_of(Store.stats, list)
     fold_stats = none_of(Store.fold_stats, lambda: False)
     prune_stats = none_of(Store.prune_stats, lambda: 0)
+    put_run = none_of(Store.put_run, lambda: None)
+    runs = none_of(Store.runs, list)
 
     put_action = refused(Profile.OPERATING, Store.put_action)
     step_action = refused(Profile.OPERATING, Store.step_action)

@@ -371,6 +371,8 @@ class ObservedStore:
     stats = _timed(Store.stats).quiet
     fold_stats = _timed(Store.fold_stats).quiet
     prune_stats = _timed(Store.prune_stats).quiet
+    put_run = _timed(Store.put_run).quiet
+    runs = _timed(Store.runs).quiet
 
     # -- lists for people --------------------------------------------------------------------
 

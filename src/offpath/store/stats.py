@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
+from offpath.store.runs import RunStore
+
 if TYPE_CHECKING:
     from offpath.model.stats import StatRow
 
@@ -16,8 +18,8 @@ MOST_STATS: Final = 5_000
 """Rows that one read answers."""
 
 
-class StatStore(Protocol):
-    """Rows of stats."""
+class StatStore(RunStore, Protocol):
+    """Rows of stats, and runs."""
 
     async def put_stats(self, rows: Sequence[StatRow]) -> None:
         """Add rows. One that is there, by its step, time and source, stays as it is."""

@@ -56,6 +56,8 @@ class WorkerSweeps:
                 report=parts.report,
                 finished=lambda result: self._sweepers[result.name].count(result),
             )
+            for result in batch:
+                await self._sweepers[result.name].noted(result)
         return SweepRun(batch=batch, postings=tuple(p for r in batch for p in r.tally.postings))
 
     def check(self, *, only: str | Iterable[str] | None, limit: int | None) -> None:

@@ -21,6 +21,7 @@ from offpath.sweeps.bounds import Bounds
 from offpath.sweeps.context import SweepContext
 from offpath.sweeps.leader import SHORTEST_TERM, Lead, term_of
 from offpath.sweeps.rows import RowPass
+from offpath.sweeps.run_log import RunLog
 from offpath.sweeps.runs import result_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Sweeper:
         self._driven = Under(self, self._lead)
         # A pass by hand or by cron is not followed by this process's next one: the shortest term.
         self._once = self._leading(SHORTEST_TERM)
+        self._log = RunLog(info.name, parts.holder, parts.store, parts.clock, parts.new_id)
 
     def _leading(self, term: float) -> Lead | None:
         info, parts = self._info, self._parts
@@ -106,6 +108,7 @@ class Sweeper:
         now = parts.clock.now()
         result = await result_of(self._driven, now, None, clock=parts.clock, report=parts.report)
         self.count(result)
+        await self._log.note(result, parts.report)
         return Turn(
             verdict=result.verdict,
             counts=result.tally.counts,
@@ -115,6 +118,9 @@ class Sweeper:
 
     async def leave(self, seconds: float) -> None:
         """Let another worker lead from now on, as far as nothing of a pass goes on here."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(seconds, HANDOVER)):
+                await self._log.flush(self._parts.report)
         if self._lead is None or self._passing.locked() or self._bounds.abandoned:
             return
         # What there was no time for is not an error: the term ends by itself.
@@ -134,6 +140,13 @@ class Sweeper:
             if lead is not None and not await lead.held():
                 return Tally(skipped=OTHER_LEADS)
             return await self._pass(now, limit or self._info.limit, lead)
+
+    async def noted(self, result: SweepResult) -> None:
+        """Keep a pass that was made by hand at once: the process may end after it."""
+        if self._info.own:
+            return  # an action, or who asked, has its counts
+        await self._log.note(result, self._parts.report)
+        await self._log.flush(self._parts.report)
 
     def count(self, result: SweepResult) -> None:
         """Tell the metrics of a pass."""

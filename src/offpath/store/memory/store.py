@@ -45,6 +45,7 @@ from offpath.store.memory.events import MemoryEvents, no_transactions
 from offpath.store.memory.flow import MemoryFlow
 from offpath.store.memory.health import MemoryDeclarations, MemoryFindings, MemoryHealth
 from offpath.store.memory.ledger import MemoryLedger
+from offpath.store.memory.runs import MemoryRuns
 from offpath.store.memory.schedules import MemorySchedules
 from offpath.store.memory.stats import MemoryStats
 from offpath.store.memory.tables import Tables
@@ -71,6 +72,7 @@ class MemoryStore(
     MemoryLedger,
     MemoryDeclarations,
     MemoryActions,
+    MemoryRuns,
     MemoryStats,
     MemoryBrowse,
     MemoryFindings,

@@ -18,6 +18,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.job import TERMINAL, BlockReason, JobRecord, JobState, LeasedJob
 from offpath.model.lease import WorkerAnswer, WorkerAsk, WorkerRecord
 from offpath.model.post import PostRecord
+from offpath.model.run import RunRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
 from offpath.store.memory.indexes import JobTally, LazyHeap, Suspects
@@ -77,6 +78,7 @@ class Tables:
         "posts",
         "routers",
         "running_of",
+        "runs",
         "schedules",
         "signals",
         "stats",
@@ -99,6 +101,7 @@ class Tables:
         self.actions: dict[str, ActionRecord] = {}
         self.stats: dict[tuple[int, int, str], str] = {}
         """The rows of stats, by step, time and source."""
+        self.runs: dict[str, RunRecord] = {}
         self.findings: dict[str, FindingRecord] = {}  # those that stand, by name
         self.groups = Groups()
         self.gates = Gates()

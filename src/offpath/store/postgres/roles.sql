@@ -104,7 +104,7 @@ declare
     kept constant text := array_to_string(
         array[
             'ledger_%', 'worker', 'claim', 'migration', 'door_task', 'task_default', 'declaration',
-            'stat'
+            'stat', 'run'
         ], ' '
     );
     worker constant text := quote_ident(home || '_worker');

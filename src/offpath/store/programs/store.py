@@ -20,6 +20,7 @@ from offpath.store.programs import (
     messages,
     reads,
     routers,
+    runs,
     schedules,
     signals,
     stats,
@@ -92,6 +93,7 @@ class SqlStore(SqlLedgerReads):
     put_stats = transition(stats.put, How(relaxed=True))
     fold_stats = transition(stats.fold)
     prune_stats = transition(stats.prune)
+    put_run = transition(runs.put, How(relaxed=True))
 
     # -- jobs that exist -------------------------------------------------------------------
 
@@ -228,6 +230,7 @@ class SqlStore(SqlLedgerReads):
     letters = transition(letters.listed, READS)
     findings = transition(health.findings, READS)
     signals = transition(workers.signals, READS)
+    runs = transition(runs.listed, _WALKED)
     stats = transition(stats.listed, _WALKED)
     steps = transition(steps.recorded, READS)
     workers = transition(workers.listed, _ASKED)

@@ -14,6 +14,7 @@ from offpath.model.action import ActionState
 from offpath.model.job import JobState
 from offpath.model.message import Box, MessageState
 from offpath.model.route import AttemptStatus
+from offpath.model.run import RunKind
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.previews import Preview
 from offpath.operating.verbs import VERBS, Verb
@@ -169,7 +170,7 @@ def _problem(text: str) -> dict[str, Any]:
     return {"description": text, "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
 
 
-_SINGLE: Final = frozenset({"box", "domain", "status", "text"})
+_SINGLE: Final = frozenset({"box", "domain", "kind", "name", "status", "text"})
 """Filters that have one value."""
 _ID: Final = {"type": "string", "format": "uuid"}
 _PLACES: Final[dict[str, dict[str, Any]]] = {
@@ -186,6 +187,7 @@ _WORDS: Final[dict[tuple[str, str], type[StrEnum]]] = {
     ("actions", "state"): ActionState,
     ("attempts", "status"): AttemptStatus,
     ("groups", "state"): GroupChoice,
+    ("runs", "kind"): RunKind,
 }
 """Filters that have only some values."""
 _FAULTS: Final = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from offpath.app import App
-from offpath.operating import code_views
+from offpath.operating import code_views, run_views
 from offpath.operating.documents.configuration import ConfigurationDocument
+from offpath.operating.documents.runs import RunPage
 from offpath.operating.documents.sweeps import SweepList
 from offpath.web.console.document_row import Asking, DocumentReading
 
@@ -19,6 +20,17 @@ async def _config(app: App, _: Asking) -> ConfigurationDocument:
     return await code_views.config(app)
 
 
+async def _runs(app: App, asking: Asking) -> RunPage:
+    query = asking.query
+    return await run_views.runs(
+        app,
+        kind=query.one("kind"),
+        name=query.one("name"),
+        limit=query.limit(),
+        after=query.one("after"),
+    )
+
+
 SERVICE_READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="sweeps",
@@ -27,6 +39,14 @@ SERVICE_READINGS: Final[tuple[DocumentReading, ...]] = (
         document=SweepList,
         read=_sweeps,
         shared=True,
+    ),
+    DocumentReading(
+        name="runs",
+        path="/runs",
+        summary="Runs: passes of sweeps that found something, and settlement runs, newest first.",
+        document=RunPage,
+        read=_runs,
+        names=("kind", "name", "after", "limit"),
     ),
     DocumentReading(
         name="config",

@@ -1,4 +1,4 @@
--- steps: 1 to 27, dd173585935f7432b089533758c080f6be37b140e87223e1e22f6deae88e8cdd
+-- steps: 1 to 28, 9622459d83a7ee6a2bd6c123054b7c8cf30872a1b623644bd2709af350dcdfd7
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -1398,3 +1398,16 @@ begin
 end;
 
 CREATE INDEX offpath_message_dead_place on offpath_message (state) where state = 'dead';
+
+CREATE TABLE offpath_run (
+    id text primary key,
+    kind text not null constraint run_kind check (kind = 'sweep' or kind = 'settlement'),
+    name text not null,
+    at integer not null
+        constraint run_at_readable check (at between -62135596800 and 253402300799),
+    body text not null
+        constraint run_body_readable
+        check (iif(json_valid(body), json_type(body) = 'object', 0))
+) strict, without rowid;
+
+CREATE INDEX offpath_run_name on offpath_run (kind, name, id);
