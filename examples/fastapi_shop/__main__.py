@@ -1,4 +1,5 @@
-"""A FastAPI service: an order and its receipt commit together, and a mail is left for later.
+"""A FastAPI shop: an order and its receipt commit together, a mail is left for later, and what the
+payment provider posts is checked, kept once, and applied.
 
 Needs: pip install 'offpath[fastapi,sqlalchemy]' aiosqlite uvicorn
 """
@@ -10,18 +11,23 @@ import urllib.request
 from collections.abc import AsyncIterator
 from typing import Annotated
 
+import msgspec
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Request
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
 import offpath
 from offpath.contrib.fastapi import Later, bound, errors, later, lifespan
+from offpath.events import BadSignature, InboxContext, Verifier, new_secret
+from offpath.testing import signed_webhook
 
 app = offpath.App("sqlite:///shop.db")
 engine = create_async_engine("sqlite+aiosqlite:///shop.db")
 sessions = async_sessionmaker(engine)
 done: asyncio.Queue[str] = asyncio.Queue()
+SECRET = new_secret()  # the provider's: it shows it once
+verifier = Verifier(SECRET)
 
 
 @app.task
@@ -32,6 +38,22 @@ async def send_receipt(order: int) -> None:
 @app.task
 async def send_mail(text: str) -> None:
     done.put_nowait(f"mail: {text}")
+
+
+@app.task
+async def ship(order: int) -> None:
+    done.put_nowait(f"parcel for order {order}")
+
+
+class Payment(msgspec.Struct):
+    """What the provider posts."""
+
+    order: int
+
+
+@app.inbox("payments")
+async def paid(payment: Payment, context: InboxContext) -> None:
+    context.enqueue(ship.job(payment.order))  # with the mark that the message was applied
 
 
 async def get_session() -> AsyncIterator[AsyncSession]:
@@ -63,11 +85,21 @@ async def mail(say: str, left: Annotated[Later, later(app)]) -> None:
     left.add(send_mail, say)  # stored before the answer goes out
 
 
-# -- the rest plays the client --------------------------------------------------------------------
+@api.post("/hooks/payments", status_code=202)
+async def payment(request: Request) -> None:
+    body = await request.body()  # the raw bytes: parsed and encoded again, they are others
+    try:
+        number = verifier.verify(body, request.headers)
+    except BadSignature as error:
+        raise HTTPException(401, error.reason) from error
+    await app.accept("payments", number, msgspec.json.decode(body))  # a repeat is kept once
 
 
-def post(url: str) -> int:
-    request = urllib.request.Request(url, method="POST")  # noqa: S310 - our own
+# -- the rest plays the clients -------------------------------------------------------------------
+
+
+def post(url: str, body: bytes = b"", headers: dict[str, str] | None = None) -> int:
+    request = urllib.request.Request(url, body, headers or {}, method="POST")  # noqa: S310 - our own
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
             return int(answer.status)
@@ -85,7 +117,12 @@ async def main() -> None:
     home = f"http://127.0.0.1:{listening.getsockname()[1]}"
     for path in ("/orders/1", "/orders/2?paid=false", "/mails?say=hello"):
         print(path, await asyncio.to_thread(post, home + path))
-    print(*sorted([await done.get(), await done.get()]), sep="\n")
+    body = b'{"order": 1}'
+    signed = signed_webhook(body, SECRET)
+    hooks = f"{home}/hooks/payments"
+    for sent, headers in ((body, signed), (body, signed), (b'{"order": 9}', signed)):
+        print("/hooks/payments", await asyncio.to_thread(post, hooks, sent, headers))
+    print(*sorted([await done.get() for _ in range(3)]), sep="\n")
     server.should_exit = True
     await serving
     await engine.dispose()

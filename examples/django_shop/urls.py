@@ -1,0 +1,6 @@
+"""The project's addresses."""
+
+from django.urls import path
+from shop.views import place
+
+urlpatterns = [path("orders", place)]
