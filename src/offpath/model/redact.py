@@ -34,6 +34,8 @@ _DEEPEST = 20
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Up to the last @ of the word: a password may hold an @ that nobody escaped.
 _IN_URL = re.compile(r"(?<=://)([^:@/\s]*):(\S*)@")
+_IN_PARAMETER = re.compile(r"(%3A%2F%2F[^\s&]*?)(?:%3A|:)[^\s&]*(?:%40|@)", re.IGNORECASE)
+"""A password in a URL that is the escaped parameter of another one."""
 _IN_ADDRESS = re.compile(r"^((?>\s*(?:[\w+.-]+://)?)[^:@]*):.*@", re.DOTALL)
 _IN_PAIR = re.compile(
     r"""\b(\w*(?:passw(?:or)?d|passphrase|secret|token|api_?key|dsn)\w*)(\s*[=:]\s*)"""
@@ -58,6 +60,8 @@ def is_secret(name: str, names: Iterable[str] = SECRET_NAMES) -> bool:
 def redact_text(text: str) -> str:
     """Hide passwords in URLs and in ``password=…`` pairs anywhere in ``text``."""
     text = _IN_URL.sub(rf"\1:{HIDDEN}@", text)
+    if "%" in text:
+        text = _IN_PARAMETER.sub(rf"\1:{HIDDEN}@", text)
     return _IN_PAIR.sub(rf"\1\2{HIDDEN}", text)
 
 

@@ -150,3 +150,12 @@ def test_passwords_in_error_texts() -> None:
     assert (
         redact_text(text) == 'cannot reach "postgresql://u:***@h/db": {"api_key": "k"}, token=***'
     )
+
+
+def test_a_password_in_a_url_that_is_a_parameter_is_hidden() -> None:
+    url = "postgresql://u:one@h/db?offpath_notify_url=redis%3A%2F%2Fu%3Atwo%40h%2F0&x=1"
+    assert redact_url(url) == (
+        "postgresql://u:***@h/db?offpath_notify_url=redis%3A%2F%2Fu:***@h%2F0&x=1"
+    )
+    assert "two" not in redact_text(f"cannot open {url.replace('u:one@', '')}")
+    assert redact_text("50% of a%3Ab at 3%40") == "50% of a%3Ab at 3%40"

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from offpath.errors import InvalidArgument
+from offpath.store.wakes import is_bus
 
 APPLICATION: Final = "offpath"
 """The name under which the server lists our sessions, unless the URL gives another one."""
@@ -38,12 +39,19 @@ class Address:
     """The address that psycopg connects to."""
     notify: str = field(repr=False)
     """The address of the listening connection; the same unless a direct URL was given."""
+    bus: str | None = field(repr=False)
+    """The address of what carries wake-ups in the server's place, if one was given."""
     direct: bool | None
     """True if no pooler is in between, as the URL says; None: the URL does not say, so it is found
     out.
     """
     shown: str
     """For messages: without the password."""
+
+    @property
+    def database(self) -> str:
+        """The name of the database, where the URL says it."""
+        return str(conninfo_to_dict(self.conninfo).get("dbname") or "")
 
 
 def parse_address(
@@ -52,11 +60,16 @@ def parse_address(
     """Take ``url`` apart; raises ``InvalidArgument`` for what is not a Postgres URL.
 
     ``?offpath_direct=1`` says that the connection does not go through a pooler, ``=0`` that it may,
-    and ``?offpath_notify_url=`` (or ``notify_url``) names a direct way for LISTEN and presence.
+    and ``?offpath_notify_url=`` (or ``notify_url``) names a direct way for LISTEN and presence, or
+    a Redis or NATS server that carries wake-ups.
     """
     plain, own = _split(url)
     notify = notify_url or own.get(_NOTIFY)
+    bus = notify if notify is not None and is_bus(notify) else None
+    if bus is not None:
+        notify = None
     return Address(
+        bus=bus,
         conninfo=_conninfo(plain, application_name),
         notify=_conninfo(_split(notify)[0] if notify else plain, application_name),
         direct=_flag(own[_DIRECT]) if _DIRECT in own else None,

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from offpath.store.hints import Hint
-from offpath.store.postgres.notice_connection import NoticeConnection, NotSent
+from offpath.store.wakes.port import NotSent, WakeLine
 
 _log = logging.getLogger("offpath.store.postgres")
 
@@ -23,7 +23,7 @@ class Announcer:
     Never raises, and nobody waits for it: polling suffices.
     """
 
-    def __init__(self, line: NoticeConnection) -> None:
+    def __init__(self, line: WakeLine) -> None:
         self._line = line
         self._pending: set[Hint] = set()
         self._timer: asyncio.TimerHandle | None = None

@@ -7,6 +7,7 @@ from typing import Final
 from offpath.store.programs.diagnosis import odd_rows
 from offpath.store.programs.dialect import Dialect, Rows, Send, Steps
 from offpath.store.protocol import Finding, Level
+from offpath.store.wakes import WakeBus
 
 MANY_DEAD: Final = 10_000
 """Fewer dead rows need no warning: a busy fleet makes as many in a second."""
@@ -14,14 +15,14 @@ REMEDY: Final = "set each to where its rows go, with setval, while nothing write
 """Behind counters that give what is there already."""
 
 
-def diagnose(d: Dialect, *, direct: bool) -> Steps[list[Finding]]:
+def diagnose(d: Dialect, *, direct: bool, bus: WakeBus | None) -> Steps[list[Finding]]:
     """Look at settings, long transactions, dead rows, and rows that should not be."""
     names = ("server_facts", "collation", "old_transactions", "dead_rows")
     facts, sorting, old, dead = yield Send(tuple(d.sql[name]() for name in names))
     return [
         _server(facts),
         _durability(facts),
-        _listening(direct=direct),
+        _listening(direct=direct) if bus is None else _heard(bus),
         _collation(sorting),
         _old_transactions(old),
         _dead_rows(dead),
@@ -54,6 +55,13 @@ def _listening(*, direct: bool) -> Finding:
         "no connection can listen (a pooler in transaction mode, or none to spare): work is found "
         "by polling and a dead worker by its lease. Name a direct one with ?offpath_notify_url="
     )
+    return Finding(name="listening", level=Level.WARNING, message=message)
+
+
+def _heard(bus: WakeBus) -> Finding:
+    if bus.hears:
+        return _fine("listening", f"wake-ups come by {bus.shown}")
+    message = f"{bus.shown} carries no wake-ups now: work is found by polling"
     return Finding(name="listening", level=Level.WARNING, message=message)
 
 

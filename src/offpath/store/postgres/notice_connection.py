@@ -20,15 +20,12 @@ from psycopg.pq import ExecStatus
 from offpath.store.hints import Hint
 from offpath.store.postgres.listener import channel
 from offpath.store.postgres.resolver import NamedConnection
+from offpath.store.wakes.port import NotSent
 
 ANSWERS_IN: Final = 5.0
 """Seconds in which the server has to answer a notice; the connection is made anew otherwise."""
 _LAST_WORD: Final = 1.0
 """Seconds for which a store that is closed waits until its last notice has arrived."""
-
-
-class NotSent(Exception):
-    """A notice could not be sent; the others find out by polling."""
 
 
 class NoticeConnection:

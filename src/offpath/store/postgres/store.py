@@ -88,6 +88,7 @@ from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Finding, Migration
 from offpath.store.schema import listing, require_current
 from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
+from offpath.store.wakes import bus_of
 
 _CAPABILITIES: Final = Capabilities(
     name="postgres",
@@ -113,7 +114,8 @@ class PostgresStore(
 
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else
     each connection finds out whether a pooler is in between. ``?offpath_notify_url=`` (or
-    ``notify_url``) is a direct way for LISTEN and presence where ``url`` goes through a pooler.
+    ``notify_url``) is a direct way for LISTEN and presence where ``url`` goes through a pooler, or
+    a Redis or NATS server that carries wake-ups instead.
     ``clock`` None means the database's own clock. ``migrate`` brings the schema up to date on
     opening; without it a schema that does not fit is an error. ``call_timeout`` is how many seconds
     a caller waits for each answer of the server (and for a connection) before the call is given up.
@@ -143,8 +145,10 @@ class PostgresStore(
         self._sql = sql
         self._clock = clock
         self._hints = Hints()
+        channel = f"offpath.{schema_name(schema)}.{address.database}"
+        self._bus = None if address.bus is None else bus_of(address.bus, channel)
         self._announcer = Announcer(
-            NoticeConnection(address.conninfo, schema_name(schema), self._notifies_by)
+            self._bus or NoticeConnection(address.conninfo, schema_name(schema), self._notifies_by)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         runs = JointRunner if looks else PostgresRunner
@@ -231,7 +235,7 @@ class PostgresStore(
         """Look at settings, long transactions, dead rows, and rows that should not be."""
         direct = self._listener is not None and await self._listener.listens()
         return await self.runner.run(
-            lambda d: diagnose(d, direct=direct), How(reads=True, unpinned=True)
+            lambda d: diagnose(d, direct=direct, bus=self._bus), How(reads=True, unpinned=True)
         )
 
     async def ping(self) -> datetime:
@@ -241,7 +245,9 @@ class PostgresStore(
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         """Hear of changes, here and in other processes."""
-        if self._listener is not None:
+        if self._bus is not None and self._loop is not None:
+            self._bus.hear(self._hints.emit)
+        elif self._listener is not None:
             self._listener.start()
         return self._hints.subscribe(callback)
 
