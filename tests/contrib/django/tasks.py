@@ -121,3 +121,18 @@ def copy_notes(alias: str, text: str) -> int:
 @plain_decorator
 async def copy_notes_later(alias: str, text: str) -> int:
     return await sync_to_async(_copied)(alias, text)
+
+
+@plain_decorator
+def leave() -> None:
+    raise SystemExit("the task leaves")
+
+
+@plain_decorator
+def nested_error() -> None:
+    raise ValueError(ValueError("inside"))
+
+
+@plain_decorator(takes_context=True)
+def own_id(context: Any) -> str:
+    return str(context.task_result.id)

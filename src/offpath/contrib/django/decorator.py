@@ -18,8 +18,11 @@ def task(
 
     Options are Django's (``priority``, ``queue_name``, ``takes_context``) and those of
     :class:`OffpathTask`. Django 6.0 takes no options of a backend in its own decorator, later ones
-    do, and then both are the same.
+    do, and then both are the same. Raises ``InvalidTask``, and ``TypeError`` for ``run_after``,
+    which is given to a call: ``task.using(run_after=…)``.
     """
+    if "run_after" in options:
+        raise TypeError("run_after is of one call, not of a task: write task.using(run_after=…)")
 
     def made(func: Callable[..., Any]) -> Any:  # noqa: ANN401 - a Task
         return task_backends[backend].task_class(func=func, backend=backend, **options)
