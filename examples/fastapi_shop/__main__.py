@@ -13,13 +13,13 @@ from typing import Annotated
 
 import msgspec
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
 import offpath
 from offpath.contrib.fastapi import Later, bound, errors, later, lifespan
-from offpath.events import BadSignature, InboxContext, Verifier, new_secret
+from offpath.events import InboxContext, Verifier, new_secret
 from offpath.testing import signed_webhook
 
 app = offpath.App("sqlite:///shop.db")
@@ -27,7 +27,6 @@ engine = create_async_engine("sqlite+aiosqlite:///shop.db")
 sessions = async_sessionmaker(engine)
 done: asyncio.Queue[str] = asyncio.Queue()
 SECRET = new_secret()  # the provider's: it shows it once
-verifier = Verifier(SECRET)
 
 
 @app.task
@@ -85,14 +84,9 @@ async def mail(say: str, left: Annotated[Later, later(app)]) -> None:
     left.add(send_mail, say)  # stored before the answer goes out
 
 
-@api.post("/hooks/payments", status_code=202)
-async def payment(request: Request) -> None:
-    body = await request.body()  # the raw bytes: parsed and encoded again, they are others
-    try:
-        number = verifier.verify(body, request.headers)
-    except BadSignature as error:
-        raise HTTPException(401, error.reason) from error
-    await app.accept("payments", number, msgspec.json.decode(body))  # a repeat is kept once
+# what the provider posts is verified, stored once, and answered; the worker applies it
+door = app.inbox_door("payments", verifier=Verifier(SECRET))
+api.add_route("/hooks/payments", door, methods=["POST"])
 
 
 # -- the rest plays the clients -------------------------------------------------------------------

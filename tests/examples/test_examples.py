@@ -87,7 +87,7 @@ PRINTED = {
         "/orders/1 201",
         "/orders/2?paid=false 402",
         "/mails?say=hello 202",
-        *("/hooks/payments 202", "/hooks/payments 202", "/hooks/payments 401"),
+        *("/hooks/payments 202", "/hooks/payments 200", "/hooks/payments 401"),
         "mail: hello",
         "parcel for order 1",
         "receipt for order 1",

@@ -224,6 +224,9 @@ class EventVerbs:
         transaction. Raises as :meth:`publish` does.
         """
         message = self._events.writer.inbound(source, key, payload, headers=headers)
+        handled = self._events.sources.get(source)
+        if handled is not None and isinstance(payload, str | bytes | bytearray):
+            handled.refuse_text(payload, message)
         (answer,) = await self._commit(effects_of(message=message), within)
         return accepted(answer)
 

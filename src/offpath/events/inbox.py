@@ -30,7 +30,7 @@ from offpath.model import checks
 from offpath.model.effects import NOTHING, Effects
 from offpath.model.job import DeadReason
 from offpath.model.message import LeasedMessage, MessageSettlement, StreamRoom
-from offpath.model.new import Box
+from offpath.model.new import Box, NewMessage
 from offpath.model.relay import MoveRules
 from offpath.model.retry import RetryPolicy
 from offpath.model.settlement import Dead, Succeeded
@@ -189,7 +189,7 @@ class InboxContext:
             )
 
 
-Argument = Callable[[InboxMessage, InboxContext], Any]
+Argument = Callable[[InboxMessage, InboxContext | None], Any]
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -202,6 +202,24 @@ class Source(Struct, frozen=True, kw_only=True):
     retry: RetryPolicy
     timeout: float
     concurrency: int
+
+    def refuse_text(self, payload: str | bytes | bytearray, message: NewMessage) -> None:
+        """Raise ``InvalidArgument`` for a text that the handler cannot read.
+
+        It is what was posted, as a rule, and was to be decoded; applied, it would be dead at once.
+        """
+        given = InboxMessage(
+            id=message.id, source=self.name, key=message.key or "", payload=None,
+            body=message.payload,
+        )  # fmt: skip
+        try:
+            for argument in self.arguments:
+                argument(given, None)
+        except Unreadable as error:
+            raise InvalidArgument(
+                f"the handler of inbox {self.name!r} cannot read {type(payload).__name__}: "
+                "give what the body says, as json.loads(body)"
+            ) from error
 
     def terms(self) -> MoverTerms:
         """The terms of its mover."""
@@ -256,7 +274,7 @@ def _argument(kind: Any, codec: Codec) -> Argument:  # noqa: ANN401 - any annota
     if kind is InboxMessage or kind is Any:
         return lambda message, _: message
 
-    def payload(message: InboxMessage, _: InboxContext) -> Any:  # noqa: ANN401 - of that type
+    def payload(message: InboxMessage, _: InboxContext | None) -> Any:  # noqa: ANN401 - of that type
         try:
             return codec.decode(message.body, kind)
         except Exception as error:

@@ -106,7 +106,7 @@ class RoutingVerbs:
         most_bytes: int | None = None,
         timeout: float | timedelta = 30.0,
     ) -> Door:
-        """An ASGI app that accepts what a source posts: mount it, or give it to a server.
+        """An ASGI app that accepts what a source posts: give it a route, or to a server.
 
         ``verifier`` is an :class:`Verifier`, or a function ``(body, headers)``, sync or
         async, that raises :class:`BadSignature` or returns the message's id. ``key`` finds

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import offpath
-from offpath.errors import DrainFailed, TaskError
+from offpath.errors import DrainFailed, InvalidArgument, TaskError
 from offpath.events import Duplicate, Event, InboxContext, InboxMessage, Rejected
 from offpath.runtime.clock import ManualClock
 from tests.servers import migrate
@@ -164,6 +164,28 @@ async def test_a_sync_handler_runs_in_a_thread_and_gets_a_checked_payload(
     assert dead.reason == "bad_input"
     assert dead.failure is not None
     assert "$.amount" in dead.failure.message
+
+
+@pytest.mark.parametrize("body", [b'{"order": 1}', bytearray(b'{"order": 1}'), '{"order": 1}'])
+async def test_a_body_that_was_not_decoded_is_refused_before_anything_is_written(
+    app: offpath.App, body: str | bytes
+) -> None:
+    """It would be stored as a text, and be dead when it is applied."""
+
+    @app.inbox("typed")
+    async def take(order: dict[str, int]) -> None:
+        del order
+
+    @app.inbox("texts")
+    async def keep(text: str) -> None:
+        del text
+
+    with pytest.raises(InvalidArgument, match=r"json\.loads\(body\)"):
+        await app.accept("typed", "1", body)
+    assert (await app.accept("texts", "1", "a text")).new
+    assert (await app.accept("elsewhere", "1", body)).new
+    kept = (await app.messages.find()).items
+    assert sorted(message.stream for message in kept) == ["elsewhere", "texts"]
 
 
 async def test_a_rejected_message_is_dead_and_redriven_only_by_name(app: offpath.App) -> None:
