@@ -7,6 +7,8 @@ store declares; the others are skipped, each with what is not declared::
         async def new_url(self) -> str:
             return f"acme://localhost/{uuid4()}"
 
+Where it also says how a call is cut off (``cut``), calls are cut at each thing that they do.
+
 The scheme of the URL finds the store, as in an app; ``make_store`` may make it in another way. The
 tests bring an event loop and a clock of their own. They need pytest.
 """
@@ -23,10 +25,11 @@ from offpath.store.protocol import Store
 
 # before they are imported: so a test that fails shows what it compared
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{part}" for part in ("core_tests", "profile_tests", "random_calls"))
+    *(f"{__name__}.{part}" for part in ("core_tests", "cut_tests", "profile_tests", "random_calls"))
 )
 
 from offpath.testing.conformance.core_tests import CoreTests  # noqa: E402 - as above
+from offpath.testing.conformance.cut_tests import CutTests  # noqa: E402 - as above
 from offpath.testing.conformance.profile_tests import ProfileTests  # noqa: E402 - as above
 from offpath.testing.conformance.random_calls import RandomTests  # noqa: E402 - as above
 
@@ -36,7 +39,7 @@ may have to change.
 """
 
 
-class StoreConformance(CoreTests, ProfileTests, RandomTests):
+class StoreConformance(CoreTests, ProfileTests, CutTests, RandomTests):
     """Every test of the contract, to be extended in a test module by a class ``Test…``."""
 
     async def new_url(self) -> str:
