@@ -13,7 +13,7 @@ Keep = Callable[[SettlementSummary], Awaitable[None]]
 
 
 class OpenedStore(Protocol):
-    """What an app has while it is open, as far as runs are kept in it."""
+    """The part of an open app in which runs are kept."""
 
     @property
     def store(self) -> Store:

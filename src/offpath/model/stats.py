@@ -7,9 +7,10 @@ has the same answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +29,7 @@ OTHER: Final = "other"
 MERGED: Final = ""
 """The source of a row that was merged of several."""
 
+L = TypeVar("L", "QueueLevel", "WaitLevel")
 Numbers = dict[str, dict[str, int]]
 """Counts by a name, and within it by another."""
 
@@ -55,6 +57,24 @@ class QueueLevel(Struct, frozen=True, omit_defaults=True):
         )
 
 
+class WaitLevel(Struct, frozen=True, omit_defaults=True):
+    """The messages that wait in a stream, or the events before a router: sums of so many looks."""
+
+    looks: int = 0
+    waiting: int = 0
+    """Counted up to a limit; of a router not counted."""
+    oldest: float = 0.0
+    """Seconds that the oldest one has waited, at most."""
+
+    def joined(self, other: WaitLevel) -> WaitLevel:
+        """Both together."""
+        return WaitLevel(
+            looks=self.looks + other.looks,
+            waiting=self.waiting + other.waiting,
+            oldest=max(self.oldest, other.oldest),
+        )
+
+
 class StatSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A span of time, as processes told it."""
 
@@ -68,6 +88,14 @@ class StatSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The jobs that wait, by queue."""
     workers: tuple[int, int] = (0, 0)
     """Looks at the fleet, and the sum of live workers that they saw."""
+    messages: Numbers = {}
+    """Numbers of messages by what became of them (``done``), by stream."""
+    passed: dict[str, int] = {}
+    """Events that a router has passed, by its name."""
+    streams: dict[str, WaitLevel] = {}
+    """The messages that wait, by stream."""
+    lags: dict[str, WaitLevel] = {}
+    """The oldest event that a router has not passed, by its name."""
 
     @property
     def empty(self) -> bool:
@@ -116,20 +144,21 @@ def read(body: str) -> StatSpan:
 
 def merged(spans: Iterable[StatSpan]) -> StatSpan:
     """Spans as one."""
-    jobs: Numbers = {}
-    wait: Numbers = {}
-    run: Numbers = {}
-    levels: dict[str, QueueLevel] = {}
-    looks = workers = 0
-    for one in spans:
-        _add(jobs, one.jobs)
-        _add(wait, one.wait)
-        _add(run, one.run)
-        for name, level in one.levels.items():
-            known = levels.get(name)
-            levels[name] = level if known is None else known.joined(level)
-        looks, workers = looks + one.workers[0], workers + one.workers[1]
-    return StatSpan(jobs=jobs, wait=wait, run=run, levels=levels, workers=(looks, workers))
+    several = list(spans)
+    passed: Counter[str] = Counter()
+    for one in several:
+        passed.update(one.passed)
+    return StatSpan(
+        jobs=_added(one.jobs for one in several),
+        wait=_added(one.wait for one in several),
+        run=_added(one.run for one in several),
+        levels=_joined(one.levels for one in several),
+        workers=(sum(one.workers[0] for one in several), sum(one.workers[1] for one in several)),
+        messages=_added(one.messages for one in several),
+        passed=dict(passed),
+        streams=_joined(one.streams for one in several),
+        lags=_joined(one.lags for one in several),
+    )
 
 
 def merged_bodies(bodies: Iterable[str]) -> str:
@@ -137,11 +166,23 @@ def merged_bodies(bodies: Iterable[str]) -> str:
     return written(merged(read(one) for one in bodies))
 
 
-def _add(total: Numbers, more: Mapping[str, Mapping[str, int]]) -> None:
-    for name, numbers in more.items():
-        known = total.setdefault(name, {})
-        for key, number in numbers.items():
-            known[key] = known.get(key, 0) + number
+def _added(several: Iterable[Mapping[str, Mapping[str, int]]]) -> Numbers:
+    total: Numbers = {}
+    for more in several:
+        for name, numbers in more.items():
+            known = total.setdefault(name, {})
+            for key, number in numbers.items():
+                known[key] = known.get(key, 0) + number
+    return total
+
+
+def _joined(several: Iterable[Mapping[str, L]]) -> dict[str, L]:
+    total: dict[str, L] = {}
+    for more in several:
+        for name, level in more.items():
+            known = total.get(name)
+            total[name] = level if known is None else known.joined(level)
+    return total
 
 
 _NOTHING: Final = StatSpan()

@@ -12,16 +12,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from msgspec.structs import replace
+
 from offpath.app import App
 from offpath.health.fleet import WorkerPresence, member
+from offpath.model.message import MessageBacklog
 from offpath.model.stats import (
     HOUR,
     KEPT,
     MINUTE,
+    MOST_PAIRS,
     SECONDS,
     QueueLevel,
     StatRow,
     StatSpan,
+    WaitLevel,
     merged,
     written,
 )
@@ -91,8 +96,11 @@ class StatsLoop:
     async def _levels(self, now: datetime) -> StatSpan:
         """The jobs that wait now, and the workers that are there."""
         store = self._app.store()
-        queues, backlog, workers = await asyncio.gather(
-            store.queues(most=self._most_waiting()), store.backlog(limit=1), store.workers()
+        (queues, backlog, workers), (streams, routers) = await asyncio.gather(
+            asyncio.gather(
+                store.queues(most=self._most_waiting()), store.backlog(limit=1), store.workers()
+            ),
+            asyncio.gather(store.message_backlog(limit=_LEAST_WAITING), store.router_lags()),
         )
         levels = {
             one.name: QueueLevel(
@@ -107,7 +115,15 @@ class StatsLoop:
         }
         self._queues = len(queues)
         live = sum(member(one).presence is WorkerPresence.LIVE for one in workers)
-        return StatSpan(levels=levels, workers=(1, live))
+        return StatSpan(
+            levels=levels,
+            workers=(1, live),
+            streams=_streams(streams, now),
+            lags={
+                one.router: WaitLevel(looks=1, oldest=_age(one.oldest_at, now))
+                for one in routers[:MOST_PAIRS]
+            },
+        )
 
     def _most_waiting(self) -> int:
         """The jobs to count of each queue. A bound: with many queues a look would read for long."""
@@ -140,6 +156,21 @@ class StatsLoop:
 def _span_of(moment: datetime, step: int) -> datetime:
     seconds = (moment - _EPOCH) // timedelta(seconds=1)
     return _EPOCH + timedelta(seconds=seconds // step * step)
+
+
+def _streams(backlog: Sequence[MessageBacklog], now: datetime) -> dict[str, WaitLevel]:
+    """The messages that wait in each stream, of both boxes; of very many streams the first."""
+    found: dict[str, WaitLevel] = {}
+    for one in backlog[:MOST_PAIRS]:
+        level = WaitLevel(looks=1, waiting=one.due, oldest=_age(one.oldest_due_at, now))
+        known = found.get(one.stream)
+        both = level if known is None else replace(level.joined(known), looks=1)
+        found[one.stream] = both
+    return found
+
+
+def _age(since: datetime | None, now: datetime) -> float:
+    return 0.0 if since is None else max(0.0, (now - since).total_seconds())
 
 
 def _oldest(backlog: Sequence[Backlog], queue: str, now: datetime) -> float:

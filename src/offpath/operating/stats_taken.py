@@ -17,6 +17,8 @@ _TIMED: Final = {
     "offpath_job_success_seconds": "run",
     "offpath_job_error_seconds": "run",
 }
+_MESSAGES: Final = "offpath_messages_total"
+_PASSED: Final = "offpath_router_passed_total"
 _Key = tuple[str, ...]
 
 
@@ -32,6 +34,8 @@ class TakenStats:
     def take(self) -> StatSpan:
         """Everything that was counted since the last call."""
         jobs: Numbers = {}
+        messages: Numbers = {}
+        passed: dict[str, int] = {}
         timed: dict[str, Numbers] = {"wait": {}, "run": {}}
         for one in self._metrics.list():
             if (what := _COUNTED.get(one.name)) is not None:
@@ -39,8 +43,20 @@ class TakenStats:
                 self._count(jobs.setdefault(what, {}), "jobs", name, (one.name, name), one.value)
             elif (what := _TIMED.get(one.name)) is not None:
                 self._time(timed[what], one)
-        counted = {what: numbers for what, numbers in jobs.items() if numbers}
-        return StatSpan(jobs=counted, wait=timed["wait"], run=timed["run"])
+            elif one.name == _MESSAGES:
+                stream, outcome = one.labels["stream"], one.labels["outcome"]
+                key = (one.name, one.labels["box"], stream, outcome)
+                self._count(messages.setdefault(outcome, {}), "streams", stream, key, one.value)
+            elif one.name == _PASSED:
+                router = one.labels["router"]
+                self._count(passed, "routers", router, (one.name, router), one.value)
+        return StatSpan(
+            jobs=_some(jobs),
+            wait=timed["wait"],
+            run=timed["run"],
+            messages=_some(messages),
+            passed=passed,
+        )
 
     def _time(self, total: Numbers, one: SeriesReading) -> None:
         task = one.labels["task"]
@@ -53,7 +69,7 @@ class TakenStats:
     def _count(self, total: dict[str, int], kind: str, name: str, key: _Key, value: float) -> None:
         gone = self._gone(key, int(value))
         if gone:
-            told = self._told(kind, name, pair(OTHER, OTHER))
+            told = self._told(kind, name, pair(OTHER, OTHER) if kind == "jobs" else OTHER)
             total[told] = total.get(told, 0) + gone
 
     def _gone(self, key: _Key, value: int) -> int:
@@ -69,6 +85,11 @@ class TakenStats:
             known.add(name)
             return name
         return otherwise
+
+
+def _some(counted: Numbers) -> Numbers:
+    """Those of which there is something."""
+    return {what: numbers for what, numbers in counted.items() if numbers}
 
 
 def _each(one: SeriesReading) -> Iterator[int]:

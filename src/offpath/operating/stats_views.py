@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
-from offpath.model.stats import QueueLevel, StatRow, StatSpan, merged, queue_of, read, task_of
+from offpath.model.stats import (
+    QueueLevel,
+    StatRow,
+    StatSpan,
+    WaitLevel,
+    merged,
+    queue_of,
+    read,
+    task_of,
+)
 from offpath.runtime.catalogue import TIME_BOUNDS
 from offpath.store.capabilities import Profile
 
@@ -52,10 +62,20 @@ class StatPoint(Struct, frozen=True, kw_only=True):
     oldest: float | None
     """Seconds that the oldest due job had waited, at most."""
     workers: float | None
+    delivered: int | None
+    """Messages that were delivered, or applied."""
+    undelivered: int | None
+    """Messages that died."""
+    passed: int | None
+    """Events that routers have passed."""
+    waiting: float | None
+    """Due messages, on average, counted up to a limit in each stream."""
+    oldest_waiting: float | None
+    """Seconds that the oldest due message had waited, or the oldest event before a router."""
 
 
 class StatsDocument(Struct, frozen=True, kw_only=True):
-    """A range of time, of everything or of a queue or a task."""
+    """A range of time, of everything or of one queue, task, stream or router."""
 
     range: str
     since: datetime
@@ -64,14 +84,26 @@ class StatsDocument(Struct, frozen=True, kw_only=True):
     """Seconds of one point."""
     queue: str | None
     task: str | None
+    stream: str | None
+    router: str | None
     points: tuple[StatPoint, ...]
     kept: bool = True
     """False where the store keeps no stats: then every point is empty."""
 
 
-async def stats(
-    app: App, *, within: str | None = None, queue: str | None = None, task: str | None = None
-) -> StatsDocument:
+class StatChoice(Struct, frozen=True, kw_only=True):
+    """The part of what happened that is told; None is all of that kind."""
+
+    queue: str | None = None
+    task: str | None = None
+    stream: str | None = None
+    router: str | None = None
+
+
+ALL: Final = StatChoice()
+
+
+async def stats(app: App, *, within: str | None = None, only: StatChoice = ALL) -> StatsDocument:
     """Points of a range of time. Raises ``InvalidArgument``."""
     chosen = USUAL if within is None else within
     if chosen not in RANGES:
@@ -87,9 +119,8 @@ async def stats(
         since=since,
         until=until,
         step=step,
-        queue=queue,
-        task=task,
-        points=points_of(rows, since, until, step, queue=queue, task=task),
+        **asdict(only),
+        points=points_of(rows, since, until, step, only),
         kept=store.capabilities.offers(Profile.OPERATING),
     )
 
@@ -99,9 +130,7 @@ def points_of(
     since: datetime,
     until: datetime,
     step: int,
-    *,
-    queue: str | None = None,
-    task: str | None = None,
+    only: StatChoice = ALL,
 ) -> tuple[StatPoint, ...]:
     """The points of a range. One of which no row tells is empty, and not zero."""
     width = timedelta(seconds=step)
@@ -112,14 +141,15 @@ def points_of(
     waiting: float | None = None
     for number in range((until - since) // width):
         known = spans.get(number)
-        span = None if known is None else _only(merged(known), queue, task)
+        span = None if known is None else _only(merged(known), only)
         point, waiting = _point(since + number * width, span, waiting)
         found.append(point)
     return tuple(found)
 
 
-def _only(span: StatSpan, queue: str | None, task: str | None) -> StatSpan:
-    """The part of a span that is of a queue and a task. Times are known by task alone."""
+def _only(span: StatSpan, only: StatChoice) -> StatSpan:
+    """The part of a span that was chosen. Times of jobs are known by task alone."""
+    queue, task = only.queue, only.task
 
     def wanted(name: str) -> bool:
         return queue in {None, queue_of(name)} and task in {None, task_of(name)}
@@ -137,6 +167,21 @@ def _only(span: StatSpan, queue: str | None, task: str | None) -> StatSpan:
         wait={} if queue is not None and task is None else wait,
         run={} if queue is not None and task is None else run,
         workers=span.workers,
+        messages={
+            what: {name: one for name, one in numbers.items() if only.stream in {None, name}}
+            for what, numbers in span.messages.items()
+        },
+        passed={name: one for name, one in span.passed.items() if only.router in {None, name}},
+        streams={
+            name: one
+            for name, one in span.streams.items()
+            if only.stream in {None, name} and only.router is None
+        },
+        lags={
+            name: one
+            for name, one in span.lags.items()
+            if only.router in {None, name} and only.stream is None
+        },
     )
 
 
@@ -167,7 +212,19 @@ def _point(
         running=None if level is None else level["running"],
         oldest=max((one.oldest for one in span.levels.values()), default=None),
         workers=workers / looks if looks else None,
+        delivered=_sum(span.messages, "done"),
+        undelivered=_sum(span.messages, "dead"),
+        passed=sum(span.passed.values()),
+        waiting=_waiting(span.streams.values()),
+        oldest_waiting=max(
+            (one.oldest for one in (*span.streams.values(), *span.lags.values())), default=None
+        ),
     ), waiting
+
+
+def _waiting(levels: Collection[WaitLevel]) -> float | None:
+    """Due messages of several streams together, each on average."""
+    return sum(one.waiting / one.looks for one in levels if one.looks) if levels else None
 
 
 def _level(levels: Iterable[QueueLevel]) -> dict[str, float] | None:

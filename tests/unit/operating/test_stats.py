@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
+from offpath.model.effects import Effects
+from offpath.model.message import Box, NewMessage
 from offpath.model.stats import (
     HOUR,
     MERGED,
@@ -20,6 +22,7 @@ from offpath.model.stats import (
     QueueLevel,
     StatRow,
     StatSpan,
+    WaitLevel,
     merged,
     pair,
     read,
@@ -27,9 +30,10 @@ from offpath.model.stats import (
 )
 from offpath.operating.stats_loop import StatsLoop
 from offpath.operating.stats_taken import TakenStats
-from offpath.operating.stats_views import RANGES, percentile, points_of, stats
+from offpath.operating.stats_views import RANGES, StatChoice, percentile, points_of, stats
 from offpath.runtime.catalogue import TIME_BOUNDS
 from offpath.runtime.clock import ManualClock
+from offpath.runtime.ids import new_id
 from offpath.runtime.metrics import Metrics
 from offpath.store.memory import MemoryStore
 from tests.conformance.builders import START
@@ -48,6 +52,12 @@ _LEVELS = st.builds(
     running=st.integers(0, 9),
     oldest=st.integers(0, 99).map(float),
 )
+_WAITS = st.builds(
+    WaitLevel,
+    looks=st.integers(0, 9),
+    waiting=st.integers(0, 9),
+    oldest=st.integers(0, 99).map(float),
+)
 _SPANS = st.builds(
     StatSpan,
     jobs=_NUMBERS,
@@ -55,6 +65,10 @@ _SPANS = st.builds(
     run=_NUMBERS,
     levels=st.dictionaries(st.sampled_from(["mail", "cpu"]), _LEVELS, max_size=2),
     workers=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    messages=_NUMBERS,
+    passed=st.dictionaries(st.sampled_from(["iu", "mail"]), st.integers(1, 9), max_size=2),
+    streams=st.dictionaries(st.sampled_from(["a", "b"]), _WAITS, max_size=2),
+    lags=st.dictionaries(st.sampled_from(["iu"]), _WAITS, max_size=1),
 )
 
 
@@ -98,6 +112,55 @@ def test_of_many_queues_and_tasks_the_rest_is_one() -> None:
     assert counted[pair(OTHER, OTHER)] == 5
 
 
+def test_messages_and_routers_are_told_by_their_names() -> None:
+    metrics = Metrics()
+    taken = TakenStats(metrics)
+    labels = {"box": "out", "stream": "billing"}
+    metrics.counter("offpath_messages_total", **labels, outcome="done").add(3)
+    metrics.counter("offpath_messages_total", **labels, outcome="dead").add(1)
+    metrics.counter("offpath_router_passed_total", router="iu").add(7)
+    span = taken.take()
+    assert span.messages == {"done": {"billing": 3}, "dead": {"billing": 1}}
+    assert span.passed == {"iu": 7}
+    assert taken.take().empty
+
+
+def test_points_of_a_stream_and_of_a_router_are_theirs_alone() -> None:
+    span = StatSpan(
+        messages={"done": {"a": 3, "b": 4}, "dead": {"a": 1}},
+        passed={"iu": 7, "other": 2},
+        streams={
+            "a": WaitLevel(looks=2, waiting=6, oldest=9.0),
+            "b": WaitLevel(looks=1, waiting=1, oldest=1.0),
+        },
+        lags={"iu": WaitLevel(looks=1, oldest=30.0)},
+    )
+
+    def told(**only: str) -> tuple[object, ...]:
+        end = START + timedelta(seconds=SECONDS)
+        (one,) = points_of([_row(0, span)], START, end, SECONDS, StatChoice(**only))
+        return one.delivered, one.undelivered, one.passed, one.waiting, one.oldest_waiting
+
+    assert told(stream="a") == (3, 1, 9, 3.0, 9.0)
+    assert told(router="iu") == (7, 1, 7, None, 30.0)
+    assert told() == (7, 1, 9, 4.0, 30.0)
+    assert told(stream="none") == (0, 0, 9, None, None)
+
+
+async def test_what_waits_in_streams_is_told_by_who_leads() -> None:
+    clock = ManualClock(START)
+    app = await _app(clock)
+    async with app:
+        sent = NewMessage(id=new_id(), box=Box.OUT, stream="billing", payload="{}")
+        await app.store().commit(Effects(messages=(sent,)))
+        clock.advance(2 * SECONDS)
+        await StatsLoop(app).step()
+        clock.advance(SECONDS)
+        told = await stats(app, within="15m", only=StatChoice(stream="billing"))
+        known = [one for one in told.points if one.waiting is not None]
+        assert [(one.waiting, one.oldest_waiting) for one in known] == [(1.0, 20.0)]
+
+
 def test_a_percentile_is_a_bound() -> None:
     assert percentile([{"0": 90}, {"3": 10}], 0.95) == TIME_BOUNDS[3]
     assert percentile([{"0": 96}, {"3": 4}], 0.95) == TIME_BOUNDS[0]
@@ -120,7 +183,7 @@ def test_points_are_empty_where_nobody_told_and_arrivals_follow_from_levels() ->
     assert [one.ended for one in points] == [10, 10, None, 4]
     assert [one.arrived for one in points] == [10, 30, None, 4]
     assert [one.ready for one in points] == [5, 25, None, 0]
-    other = points_of(rows, START, START + timedelta(seconds=20), SECONDS, queue="cpu")
+    other = points_of(rows, START, START + timedelta(seconds=20), SECONDS, StatChoice(queue="cpu"))
     assert [(one.ended, one.ready) for one in other] == [(0, None), (0, None)]
 
 
@@ -142,7 +205,7 @@ async def test_a_worker_tells_each_span_once_and_one_of_the_fleet_what_waits() -
             clock.advance(SECONDS)
             for loop in (first, second, first):
                 await loop.step()
-        told = await stats(app, within="15m", queue="mail")
+        told = await stats(app, within="15m", only=StatChoice(queue="mail"))
         assert [one.ready for one in told.points if one.ready is not None][-1:] == [3.0]
         rows = await app.store().stats(since=START - timedelta(hours=1), until=clock.now())
         spans = [read(one.body) for one in rows]

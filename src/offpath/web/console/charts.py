@@ -62,6 +62,15 @@ def charts_of(document: Mapping[str, Any]) -> tuple[LineChart, ...]:
         return [one[name] for one in points]
 
     times = [one["at"] for one in points]
+    if document.get("stream") is not None:
+        ways = {"delivered": rate("delivered"), "died": rate("undelivered")}
+        sent = _chart("ended", "Delivered a second", times, _rate, ways)
+        waiting = _chart("due", "Due now", times, _count, {"due": plain("waiting")})
+        return sent, _oldest(times, points), waiting
+    if document.get("router") is not None:
+        passed = {"passed": rate("passed")}
+        sent = _chart("ended", "Passed a second", times, _rate, passed)
+        return sent, _oldest(times, points)
     ended = {"ended": rate("ended"), "arrived": rate("arrived")}
     due = {"due": plain("ready"), "running": plain("running")}
     failed = {"failed": [_failed(one) for one in points]}
@@ -71,6 +80,11 @@ def charts_of(document: Mapping[str, Any]) -> tuple[LineChart, ...]:
         _chart("due", "Due now", times, _count, due),
         _chart("failed", "Attempts that failed", times, _share, failed),
     )
+
+
+def _oldest(times: Sequence[datetime], points: Sequence[Mapping[str, Any]]) -> LineChart:
+    values = {"oldest": [one["oldest_waiting"] for one in points]}
+    return _chart("wait", "The oldest has waited", times, lasted, values)
 
 
 def _failed(point: Mapping[str, Any]) -> Value:

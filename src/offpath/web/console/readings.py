@@ -36,7 +36,7 @@ from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
 from offpath.operating.queue_service import QueueList, QueueStanding, describe_queues
 from offpath.operating.reasons import JobShown, commands_of, reasons_of
-from offpath.operating.stats_views import StatsDocument
+from offpath.operating.stats_views import StatChoice, StatsDocument
 from offpath.runtime.ids import parse_id
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.event_readings import EVENT_READINGS
@@ -119,9 +119,9 @@ async def _overview(app: App, asking: Asking) -> Overview:
 
 async def _stats(app: App, asking: Asking) -> StatsDocument:
     query = asking.query
-    return await stats_views.stats(
-        app, within=query.one("range"), queue=query.one("queue"), task=query.one("task")
-    )
+    names = (name for name in STATS_NAMES if name != "range")
+    only = StatChoice(**{name: query.one(name) for name in names})
+    return await stats_views.stats(app, within=query.one("range"), only=only)
 
 
 async def _jobs(app: App, asking: Asking) -> BriefList:
@@ -192,7 +192,7 @@ async def _queue(app: App, asking: Asking) -> QueueShown:
     standing, following, lately = await asyncio.gather(
         _queue_of(app, name),
         list_views.next_due(app, name, limit=_NEXT),
-        stats_views.stats(app, within=asking.query.one("range"), queue=name),
+        stats_views.stats(app, within=asking.query.one("range"), only=StatChoice(queue=name)),
     )
     fields = {field: getattr(standing, field) for field in standing.__struct_fields__}
     return QueueShown(**fields, next_due=following, stats=lately)
@@ -306,7 +306,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="stats",
         path="/stats",
-        summary="What happened in a range of time, of everything or of a queue or a task.",
+        summary="What happened in a range of time, of all or of one queue, task, stream or router.",
         document=StatsDocument,
         read=_stats,
         names=STATS_NAMES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -158,3 +159,21 @@ def test_a_chart_has_gaps_where_nobody_told_and_begins_at_zero() -> None:
 def test_a_range_of_which_nobody_told_is_empty() -> None:
     assert all(one.empty for one in charts_of({"points": [_point(0), _point(10)], "step": 10}))
     assert all(one.empty for one in charts_of({"points": [], "step": 10}))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"stream": "a"}, ["Delivered a second", "The oldest has waited", "Due now"]),
+        ({"router": "iu"}, ["Passed a second", "The oldest has waited"]),
+    ],
+)
+def test_a_stream_and_a_router_have_charts_of_their_own(
+    given: dict[str, str], words: list[str]
+) -> None:
+    told = dict.fromkeys(("delivered", "undelivered", "passed", "waiting"), 10.0)
+    point = _point(0, **told, oldest_waiting=5.0)
+    charts = charts_of({"points": [point], "step": 10, **given})
+    assert [one.words for one in charts] == words
+    assert charts[0].lines[0].last == "1/s"
+    assert charts[1].lines[0].last == "5 s"
