@@ -18,7 +18,7 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.test import override_settings
 
-from offpath.contrib.django import OffpathBackend, names, task
+from offpath.contrib.django import OffpathBackend, app_of, names, task
 from tests.architecture.named_tests import is_test
 from tests.contrib.django import site, tasks
 from tests.contrib.django.conftest import with_options, work
@@ -183,11 +183,13 @@ def test_in_a_transaction_it_is_enqueued_at_once(alias: str) -> None:
 
 
 def test_on_commit_it_is_enqueued_by_the_commit(alias: str) -> None:
-    with with_options(alias, enqueue="on_commit"), transaction.atomic(using=alias):
-        result = tasks.double.using(backend=alias).enqueue(1)
-        assert result.enqueued_at is None
-        with pytest.raises(names.TaskResultDoesNotExist):
-            result.refresh()
+    with with_options(alias, enqueue="on_commit"):
+        with transaction.atomic(using=alias):
+            result = tasks.double.using(backend=alias).enqueue(1)
+            assert result.enqueued_at is None
+            with pytest.raises(names.TaskResultDoesNotExist):
+                result.refresh()
+        app_of(alias).blocking.close()  # it was used by the commit
     result.refresh()
     assert result.enqueued_at is not None
 

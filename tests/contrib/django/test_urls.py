@@ -63,7 +63,9 @@ def project(alias: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         DEAD[:] = [tasks.give_up.using(backend=alias).enqueue().id]
         work(alias)
         yield alias
-        wait(asyncio.run_coroutine_threadsafe(_close(), LOOPS.pop().loop()))
+        for loop in LOOPS:
+            wait(asyncio.run_coroutine_threadsafe(_close(), loop.loop()))
+        LOOPS.clear()
         connections[site.SQLITE].close()
 
 
