@@ -100,7 +100,7 @@ class App(
     observes (:mod:`offpath.extensions`); ``carry_headers`` names the headers that pass from a job
     or message to what its handler sends, ``send_headers`` those that go out with webhooks beside
     ``traceparent``; ``redrive`` puts dead jobs back while workers are idle; ``strict=False`` lets
-    a handler drop the plan it made. All other keywords are job options (:class:`Options`).
+    a plan be dropped and a header have a secret's name. Others are job options (:class:`Options`).
 
     To ask and to operate: ``jobs``, ``dead``, ``groups``, ``messages``, ``schedules``, ``queues``,
     ``limits``, ``log``, ``routers``, ``webhooks``, ``settlements``, ``sweeps``, ``economy``,

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from offpath.errors import InvalidArgument
+from offpath.model.redact import is_secret
 
 MOST: Final = 64
 """Most headers of one job."""
@@ -55,6 +56,18 @@ def encoded_headers(headers: object) -> str | None:
             "keep what is large elsewhere, and give its key"
         )
     return _encode(dict(headers)).decode()
+
+
+def refuse_secrets(encoded: str) -> None:
+    """Raise ``InvalidArgument`` for a header whose name is that of a secret: it would be stored and
+    shown as it is, and passed on.
+    """
+    for name in _decode(encoded):
+        if is_secret(name):
+            raise InvalidArgument(
+                f"the header {name!r} would be stored in plain text: give a reference to the "
+                "secret under another name (strict=False lets it pass)"
+            )
 
 
 def header_name(name: object) -> str:

@@ -306,6 +306,7 @@ def define(
         unique_of=definition.unique_of,
         limit_of=definition.limit_of,
         fair_key_of=definition.fair_key_of,
+        strict=definition.strict,
     )
     task = kind or _KINDS[definition.is_async, definition.takes_context]
     return task(definition, blueprint)

@@ -166,4 +166,5 @@ class TaskVerbs(BatchVerbs):
             sender=self._sender(),
             levels=(self._level,),
             plain=resolve((self._level,)),
+            strict=self._strict,
         )

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from offpath.errors import InvalidArgument, TooLarge
 from offpath.jobs.values import names
 from offpath.jobs.values.job import Job
+from offpath.model.headers import refuse_secrets
 from offpath.model.job import NewJob
 from offpath.model.limit_options import LimitChoice, checked_limit, limit_of
 from offpath.model.limit_options import fair_key as checked_fair_key
@@ -106,6 +107,8 @@ class Blueprint(Struct, frozen=True, kw_only=True):
     unique_of: UniqueOf | None = None
     limit_of: LimitOf | None = None
     fair_key_of: FairKeyOf | None = None
+    strict: bool = True
+    """True: what would be stored and should not be is refused, as a header of a secret name."""
 
     def job(
         self,
@@ -144,6 +147,8 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         return self._new(new.id, new.input, new.fingerprint, resolved)
 
     def _new(self, job_id: str, text: str, fingerprint: str, resolved: Resolved) -> NewJob:
+        if resolved.headers is not None and self.strict:
+            refuse_secrets(resolved.headers)
         return NewJob(
             id=job_id,
             task=self.name,

@@ -105,6 +105,19 @@ async def test_a_function_of_the_arguments_may_give_them(seen: list[dict[str, st
     assert sorted(seen, key=len) == [{"user": "ann"}, HEADERS]
 
 
+@pytest.mark.parametrize("name", ["authorization", "x-api-token", "db_password", "cookie"])
+async def test_a_secret_is_refused_unless_the_task_is_lax(app: offpath.App, name: str) -> None:
+    async def work() -> None: ...
+
+    strict = app.task(name="strict")(work).options(headers={name: "a"})
+    with pytest.raises(offpath.InvalidArgument, match=f"{name}.*strict=False"):
+        await strict.enqueue()
+    lax = app.task(name="lax", strict=False)(work).options(headers={name: "a", "tenant": "b"})
+    handle = await lax.enqueue()
+    assert name in str((await app.jobs.get(handle.id)).headers)
+    assert await app.jobs.count() == 1
+
+
 @pytest.mark.parametrize("headers", [{"Tenant": "a"}, ["tenant"], {"a": 1}])
 async def test_what_cannot_be_is_refused_before_anything_is_written(
     app: offpath.App, headers: Mapping[str, str]
