@@ -10,10 +10,14 @@ from msgspec import Struct
 
 from offpath.app import App
 from offpath.health.fleet import MOST_COUNTED, WorkerPresence
+from offpath.model.endpoint import Endpoint, EndpointState
+from offpath.model.redact import redact_text
 from offpath.operating import stats_views, views
 from offpath.operating.documents import faults, health, schedules
 from offpath.operating.documents.faults import FaultsDocument
+from offpath.operating.documents.fields import filled
 from offpath.operating.documents.health import HealthDocument
+from offpath.operating.documents.messages import StreamStanding
 from offpath.operating.documents.schedules import ScheduleDocument
 from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
@@ -25,6 +29,23 @@ MOST_FAULTS = 100
 _MOST_DUE = 1_000
 _SOON = 8
 """Schedules that are named."""
+
+
+class RouterBrief(Struct, frozen=True, kw_only=True):
+    """A router, and since when its oldest event waits."""
+
+    name: str
+    open: bool
+    """True if its gate and the master's are open."""
+    oldest_at: datetime | None
+
+
+class EndpointBrief(Struct, frozen=True, kw_only=True):
+    """An endpoint to which nothing is posted now."""
+
+    name: str
+    state: EndpointState
+    reason: str | None
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -51,6 +72,12 @@ class Overview(Struct, frozen=True, kw_only=True):
     faults: FaultsDocument
     schedules: tuple[ScheduleDocument, ...]
     """The next ones to come."""
+    streams: tuple[StreamStanding, ...]
+    """Streams in which messages are due or dead, those with the most first."""
+    routers: tuple[RouterBrief, ...]
+    """Routers, the one whose event waits longest first."""
+    endpoints: tuple[EndpointBrief, ...]
+    """Endpoints that are paused or disabled."""
     stats: StatsDocument
     """The last hour, or the range that was asked for."""
 
@@ -61,7 +88,7 @@ async def read(app: App, seen: Redaction = PLAIN, *, within: str | None = None) 
     Raises ``InvalidArgument`` for a range that is none.
     """
     store = app.store()
-    (now, fleet, found, backlog), (told, coming, lately) = await asyncio.gather(
+    (now, fleet, found, backlog), (told, coming, lately), events = await asyncio.gather(
         asyncio.gather(
             store.ping(),
             views.fleet_of(app),
@@ -69,6 +96,7 @@ async def read(app: App, seen: Redaction = PLAIN, *, within: str | None = None) 
             store.backlog(limit=_MOST_DUE),
         ),
         asyncio.gather(dead_faults(app), _coming(app, seen), stats_views.stats(app, within=within)),
+        _events(app),
     )
     queues = describe_queues(found, backlog, fleet.members).items
     live = [one.record for one in fleet.members if one.presence is WorkerPresence.LIVE]
@@ -88,7 +116,32 @@ async def read(app: App, seen: Redaction = PLAIN, *, within: str | None = None) 
         faults=told,
         schedules=coming,
         stats=lately,
+        **events,
     )  # fmt: skip
+
+
+async def _events(app: App) -> dict[str, Any]:
+    """The streams, routers and endpoints of the overview, each at most eight."""
+    store = app.store()
+    backlog, lags, endpoints = await asyncio.gather(
+        app.message_backlog(), store.router_lags(), store.endpoints()
+    )
+    waiting = sorted(
+        (one for one in backlog if one.due or one.dead),
+        key=lambda one: (-one.dead, -one.due, one.stream),
+    )
+    behind = sorted(lags, key=lambda one: (one.oldest_at is None, one.oldest_at, one.router))
+    shut = [one for one in endpoints if one.state is not EndpointState.ENABLED]
+    return {
+        "streams": tuple(filled(StreamStanding, one) for one in waiting[:_SOON]),
+        "routers": tuple(filled(RouterBrief, one, name=one.router) for one in behind[:_SOON]),
+        "endpoints": tuple(_shut(one) for one in shut[:_SOON]),
+    }
+
+
+def _shut(one: Endpoint) -> EndpointBrief:
+    reason = None if one.reason is None else redact_text(one.reason)
+    return filled(EndpointBrief, one, reason=reason)
 
 
 async def dead_faults(app: App) -> FaultsDocument:

@@ -89,3 +89,19 @@ async def test_a_list_of_messages_says_how_far_it_came(
     assert "None of these match." in page
     assert "Looked at 20,000 messages, back to" in page
     assert "Look further" in page
+
+
+async def test_the_overview_tells_of_events_on_their_way(app: offpath.App, site: Site) -> None:
+    told = (await site.get("/api/v1/overview")).document
+    assert "iu" in {one["name"] for one in told["routers"]}
+    assert told["endpoints"] == []
+    await app.webhooks.pause("shop", "password=hunter2")
+    told = (await site.get("/api/v1/overview")).document
+    (shut,) = told["endpoints"]
+    assert (shut["name"], shut["state"]) == ("shop", "paused")
+    assert "hunter2" not in shut["reason"]
+    page = (await site.get("/")).text
+    assert 'id="events-title"' in page
+    assert 'href="/endpoints/shop"' in page
+    assert 'href="/routers/iu"' in page
+    assert "hunter2" not in page
