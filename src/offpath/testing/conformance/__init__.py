@@ -25,11 +25,15 @@ from offpath.store.protocol import Store
 
 # before they are imported: so a test that fails shows what it compared
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{part}" for part in ("core_tests", "cut_tests", "profile_tests", "random_calls"))
+    *(
+        f"{__name__}.{part}"
+        for part in ("core_tests", "cut_tests", "flow_tests", "profile_tests", "random_calls")
+    )
 )
 
 from offpath.testing.conformance.core_tests import CoreTests  # noqa: E402 - as above
 from offpath.testing.conformance.cut_tests import CutTests  # noqa: E402 - as above
+from offpath.testing.conformance.flow_tests import FlowTests  # noqa: E402 - as above
 from offpath.testing.conformance.profile_tests import ProfileTests  # noqa: E402 - as above
 from offpath.testing.conformance.random_calls import RandomTests  # noqa: E402 - as above
 
@@ -39,7 +43,7 @@ may have to change.
 """
 
 
-class StoreConformance(CoreTests, ProfileTests, CutTests, RandomTests):
+class StoreConformance(CoreTests, ProfileTests, FlowTests, CutTests, RandomTests):
     """Every test of the contract, to be extended in a test module by a class ``Test…``."""
 
     async def new_url(self) -> str:
