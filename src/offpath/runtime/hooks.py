@@ -8,7 +8,7 @@ Pydantic models are recognised by their methods: pydantic is imported only where
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_origin
+from typing import Any, Final, get_origin
 
 import msgspec
 
@@ -89,6 +89,11 @@ class CodecHooks:
         return {}
 
 
+MASKED: Final = b"**********"
+"""The text that pydantic writes in the place of a secret."""
+NOT_STORED: Final = "a secret would be stored in plain text: give a reference to it"
+
+
 def is_pydantic_model(kind: Any) -> bool:
     """True if this is a pydantic (v2) model class."""
     return isinstance(kind, type) and hasattr(kind, "model_validate_json")
@@ -105,6 +110,8 @@ def dump_model(model: Any) -> msgspec.Raw:
     except ValueError as error:
         raise ValueError(pydantic_text(error)) from None
     changed = [name for name, was in vars(model).items() if again.__dict__.get(name) != was]
+    if changed and MASKED in text.encode():
+        raise ValueError(NOT_STORED)
     if changed:
         raise ValueError(
             f"{type(model).__name__} does not survive JSON: {', '.join(changed)} would come back "

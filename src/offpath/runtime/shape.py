@@ -19,7 +19,7 @@ import msgspec
 from msgspec import inspect as info
 
 from offpath.errors import InvalidArgument, UnsupportedType
-from offpath.runtime.hooks import CodecHooks, pydantic_text
+from offpath.runtime.hooks import MASKED, NOT_STORED, CodecHooks, pydantic_text
 
 EXACT = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
 """Python values of these types are taken as they are, and text is not taken for them."""
@@ -70,6 +70,8 @@ class ValueShape:
         except (ValueError, TypeError) as error:
             raise InvalidArgument(pydantic_text(error)) from None
         if type(again) is not type(checked) or again != checked:
+            if MASKED in text:
+                raise InvalidArgument(NOT_STORED)
             raise InvalidArgument(
                 f"{type(checked).__name__} would come back from JSON as something else: "
                 f"give the members of the union a tag (a Literal field of their own)"

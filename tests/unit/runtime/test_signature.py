@@ -136,7 +136,9 @@ def test_a_union_whose_member_would_change_is_refused() -> None:
         (Any, object(), r"object have no JSON form - at `\$\.value`"),
         (dict[bool, int], {True: 1}, "key"),
         (Cat | Dog, {"kind": "cow"}, r"at `\$\.value`"),
-        (Login, Login(user="u", password=SecretStr("s3cret")), "password would come back changed"),
+        (Login, Login(user="u", password=SecretStr("s3cret")), "plain text: give a reference"),
+        (SecretStr, SecretStr("s3cret"), "plain text: give a reference"),
+        (list[SecretStr], [SecretStr("s3cret")], "plain text: give a reference"),
     ],
 )
 def test_what_does_not_fit_is_refused(kind: Any, value: Any, message: str) -> None:
