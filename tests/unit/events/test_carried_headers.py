@@ -63,6 +63,37 @@ async def test_what_a_handler_enqueues_has_them(app: offpath.App) -> None:
     assert {"tenant": "own", "more": "m"} in seen
 
 
+async def test_a_job_behind_a_gate_keeps_its_own(app: offpath.App) -> None:
+    seen: list[dict[str, str]] = []
+
+    @app.task
+    async def work(ctx: offpath.Context) -> None:
+        seen.append(dict(ctx.headers))
+
+    first, held = work.job(), work.options(headers=GIVEN).job()
+    await app.enqueue([first, offpath.gate(on=[first], queue=[held])])
+    await app.worker().run_until_idle()
+    assert seen == [{}, GIVEN]
+
+
+async def test_a_job_of_a_schedule_has_those_of_its_definition_whoever_triggers_it(
+    app: offpath.App,
+) -> None:
+    @app.task
+    async def tick() -> None: ...
+
+    @app.task
+    async def trigger() -> None:
+        await app.schedules.trigger("plain")
+        await app.schedules.trigger("own")
+
+    await app.schedules.create("plain", tick.job(), every=3600)
+    await app.schedules.create("own", tick.options(headers={"request": "s"}).job(), every=3600)
+    await trigger.options(headers=GIVEN).enqueue()
+    await app.worker().run_until_idle()
+    assert await headers_of(app, "tick") == [{}, {"request": "s"}]
+
+
 async def test_a_thread_passes_them_on_too(app: offpath.App) -> None:
     @app.task
     async def child() -> None: ...
