@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -28,6 +28,8 @@ Iteration = Callable[[], Awaitable[Answer]]
 seconds, None after the interval. A :class:`Turn` also says how it went; the others mean clean."""
 
 _log = logger("loop")
+
+_NAMES: Final = {verdict: verdict.value for verdict in Verdict}
 
 
 def reporter(on_error: Report | None = None) -> Report:
@@ -304,6 +306,17 @@ class Loop:
         due = self._died_at + (0.0 if self._deaths_in_row == 1 else rest)
         return max(due - self._clock.monotonic(), 0.0)
 
+    @property
+    def window(self) -> float:
+        """Seconds in which it should have done something; a turn that takes longer hangs."""
+        return self._window
+
+    @property
+    def hangs(self) -> bool:
+        """True if its present turn has gone on for longer than it may."""
+        began = self._began
+        return began is not None and self._clock.monotonic() - began > self._window
+
     def status(self) -> LoopStatus:
         """Its facts now. May be called from any thread."""
         now, began, success = self._clock.monotonic(), self._began, self._succeeded_at
@@ -320,7 +333,7 @@ class Loop:
             last_failure=self._date(self._failed_at, now),
             last_error=self._last_error,
             cause=self._cause,
-            outcomes={verdict.value: count for verdict, count in outcomes.items()},
+            outcomes={_NAMES[verdict]: count for verdict, count in outcomes.items()},
             success_age=None if success is None else now - success,
             waited=now - (self._made_at if success is None else success),
             unturned=now - self._turned_at,

@@ -130,10 +130,9 @@ class Loops:
         return None
 
     def _end_hanging(self, loop: Loop) -> None:
-        status = loop.status()
-        if status.working_for is None or status.working_for <= status.window:
+        if not loop.hangs:
             return
-        msg = f"one turn of {loop.name} took over {status.window:.0f} s and was cancelled"
+        msg = f"one turn of {loop.name} took over {loop.window:.0f} s and was cancelled"
         loop.interrupt(LoopHung(msg))
 
     def _loop_died(self, name: str) -> None:
