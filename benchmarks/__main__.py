@@ -22,6 +22,8 @@ from benchmarks import (
     scale,
     workflows,
 )
+from benchmarks.peers import command
+from benchmarks.peers.measure import Sizes
 from benchmarks.report import Measurement, heading, machine_speed, print_json, print_table
 from benchmarks.stores import fresh_store
 
@@ -152,6 +154,22 @@ def dashboard_command(
     else:
         dashboard.show(told)
     sys.exit(0 if told["ok"] else 1)
+
+
+@main.command("peers")
+@click.option("--peers", "names", default="pgqueuer,procrastinate", show_default=True)
+@click.option("--url", default=DEFAULT_POSTGRES, show_default=True, help="A Postgres server.")
+@click.option("--jobs", default=Sizes().jobs, show_default=True, help="Jobs of a backlog.")
+@click.option("--singles", default=Sizes().singles, show_default=True, help="Enqueues one by one.")
+@click.option("--probes", default=Sizes().probes, show_default=True, help="Probes of the pick-up.")
+@click.option("--rate", default=Sizes().rate, show_default=True, help="Probes a second.")
+@click.option("--slots", default=Sizes().slots, show_default=True, help="Slots of a worker.")
+@click.option("--runs", default=Sizes().runs, show_default=True, help="Runs of each, in turns.")
+@click.option("--write", help="The page to write, as docs/performance.md.")
+@click.option("--keep", help="A folder that keeps the environments for the next run.")
+def peers_command(names: str, url: str, write: str | None, keep: str | None, **sizes: int) -> None:
+    """Other libraries in throw-away environments beside this one, in one run."""
+    command.run(command.named(names), url, Sizes(**sizes), write, keep=keep)
 
 
 def _measure(

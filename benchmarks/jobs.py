@@ -242,6 +242,7 @@ async def _pickup(backend: str, url: str, rate: int) -> Measurement:
 
     async with app:
         running = asyncio.create_task(app.worker(concurrency=CONCURRENCY).run())
+        server = server_cpu(url) if backend == "postgres" else None
         cpu = time.process_time()
         if backend == "memory":
             await send(app, rate, probes, _WARM_UP)
@@ -250,8 +251,12 @@ async def _pickup(backend: str, url: str, rate: int) -> Measurement:
         async with asyncio.timeout(30):
             await over.wait()
         used = time.process_time() - cpu
+        beside = None if server is None else (server_cpu(url) or server) - server
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+    note = f"{rate} jobs a second, {probes} probes, enqueue included"
+    if beside is not None:
+        note += f", the server {beside / (_WARM_UP + probes) * 1e6:.0f} µs each"
     return Measurement(
         bench="jobs",
         backend=backend,
@@ -259,7 +264,7 @@ async def _pickup(backend: str, url: str, rate: int) -> Measurement:
         p50_ms=percentile(waits[_WARM_UP:], 0.5),
         p99_ms=percentile(waits[_WARM_UP:], 0.99),
         cpu_us_per_job=used / (_WARM_UP + probes) * 1e6,
-        note=f"{rate} jobs a second, {probes} probes, enqueue included",
+        note=note,
     )
 
 
