@@ -212,6 +212,7 @@ class PostgresCluster:
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": str(self.folder),
             "max_connections": str(self.most_connections),
+            "max_prepared_transactions": "4",  # for commits in two phases
             # the folder is thrown away: nothing here outlives a power cut anyway, while a crash of
             # the server alone loses nothing without fsync
             "fsync": "off",

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import django
 import pytest
 from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, override_settings
+from django.urls import path
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
@@ -18,7 +21,7 @@ from offpath.contrib.django import app_of, names
 from offpath.contrib.django.models import TaskJob
 from offpath.errors import UniqueConflict
 from tests.contrib.django import site, tasks
-from tests.contrib.django.conftest import with_options, work
+from tests.contrib.django.conftest import point_to, with_options, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -237,6 +240,29 @@ def test_a_rollback_to_a_savepoint_takes_the_job_along(alias: str) -> None:
             double.enqueue(1)
             raise LookupError
         double.enqueue(2)
+    assert count(alias) == 1
+
+
+def enqueue_in_a_view(request: HttpRequest) -> HttpResponse:
+    result = tasks.double.using(backend=request.GET["backend"]).enqueue(1)
+    if "fail" in request.GET:
+        raise LookupError
+    return HttpResponse(result.id)
+
+
+urlpatterns = [path("place", enqueue_in_a_view)]
+
+
+def test_a_request_that_is_a_transaction_takes_its_jobs_along(alias: str) -> None:
+    client = Client(raise_request_exception=False)
+    point_to(alias, ATOMIC_REQUESTS=True)
+    try:
+        with override_settings(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["testserver"]):
+            assert client.get(f"/place?backend={alias}&fail=1").status_code == 500
+            assert count(alias) == 0
+            assert client.get(f"/place?backend={alias}").status_code == 200
+    finally:
+        point_to(alias, ATOMIC_REQUESTS=False)
     assert count(alias) == 1
 
 

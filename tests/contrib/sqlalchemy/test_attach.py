@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import create_engine, event, text
@@ -19,6 +19,10 @@ import offpath
 from offpath.contrib.sqlalchemy import attach, on
 from offpath.errors import InvalidArgument, WrongConnection
 from tests.contrib.urls import async_urls, blocking_url, run_sql
+from tests.servers import migrate
+
+if TYPE_CHECKING:
+    from tests.servers import PostgresCluster
 
 
 @pytest.fixture
@@ -117,6 +121,28 @@ async def test_a_savepoint_that_is_rolled_back_takes_its_jobs_along(
             kept = on(session).enqueue(receipt(app, 2))
     assert await app.jobs.count() == 1
     assert (await app.jobs.get(kept.id)).state == "queued"
+
+
+async def test_a_commit_in_two_phases_takes_its_jobs_along(own_postgres: PostgresCluster) -> None:
+    migrate(own_postgres.url)
+    run_sql(own_postgres.url, "create table orders (id integer primary key)")
+    engine = create_engine(blocking_url(own_postgres.url))
+    async with offpath.App(own_postgres.url, auto_start=False) as app:
+
+        @app.task(name="receipt")
+        async def made(order: int) -> None: ...
+
+        sessions = sessionmaker(engine, twophase=True)
+        attach(sessions, app)
+        for number, ends in enumerate(("commit", "rollback"), 1):
+            with sessions() as session:
+                session.execute(text(INSERT.format(number)))
+                on(session).enqueue(receipt(app, number))
+                session.prepare()
+                assert await counts(app, own_postgres.url) == (number - 1, number - 1)
+                getattr(session, ends)()
+        assert await counts(app, own_postgres.url) == (1, 1)
+    engine.dispose()
 
 
 async def test_a_test_that_rolls_everything_back_leaves_no_job(
