@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import offpath
+from offpath.cli.action_log import recorded, rows
+from offpath.cli.selection import Selection
+from offpath.model.action import ActionFilter, ActionProgress, ActionRecord, ActionState
+from offpath.operating.actions import carry_on
 from tests.cli.conftest import Run
 
 
@@ -55,8 +60,8 @@ def test_a_change_of_rows_is_noted_with_its_filter_and_its_counts(desk: Desk) ->
     desk("jobs", "cancel", "--task", "send", "--yes")
     last, first = desk.noted()
     assert (last["actor"], last["via"], last["verb"]) == ("ann", "cli", "job.cancel")
-    assert last["target"] == {"where": {"task": ["send"]}}
-    assert first["target"] == {"where": {"task": ["send"], "tag": ["x"]}}
+    assert last["target"]["where"] == {"task": ["send"]}
+    assert first["target"]["where"] == {"task": ["send"], "tag": ["x"]}
     assert (last["state"], last["changed"], first["changed"]) == ("done", 3, 0)
 
 
@@ -67,11 +72,46 @@ def test_waiting_jobs_get_other_terms_and_which_is_noted(desk: Desk) -> None:
     found = json.loads(desk("jobs", "list", "--json"))["items"]
     assert {(one["queue"], one["priority"]) for one in found} == {("slow", 5)}
     (one,) = desk.noted("--verb", "job.amend")
-    assert one["target"] == {"where": {"task": ["send"]}}
+    assert one["target"]["where"] == {"task": ["send"]}
     assert (one["options"], one["changed"]) == ({"priority": 5, "queue": "slow"}, 3)
     late = "2001-01-01T00:00Z"
     desk("jobs", "amend", found[0]["id"], "--set-deadline", late, code=2)
     assert desk.noted("--verb", "job.amend")[0]["state"] == "failed"
+
+
+def test_what_a_killed_command_began_is_carried_on_with_what_matched_then(desk: Desk) -> None:
+    app = offpath.App(desk.url, auto_start=False)
+
+    @app.task(queue="mail")
+    def send(n: int) -> None: ...
+
+    class Killed(BaseException):
+        """The end of the process in the middle of the command."""
+
+    async def die(_: Any) -> Any:
+        raise Killed
+
+    async def scene() -> list[str]:
+        async with app:
+            target = {"which": Selection(where={"task": ("send",)})}
+            with suppress(Killed):
+                await recorded("job.cancel", rows)(lambda app, **_: die(app))(app, **target)
+            later = await send.options(delay=60).enqueue(9)
+            await asyncio.sleep(0)
+            (left,) = await app.store().actions(ActionFilter())
+            await app.store().step_action(_lapsed(left))
+            carried = await carry_on(app, "worker")
+            assert carried is not None
+            assert (carried.state, carried.changed) == (ActionState.DONE, 3)
+            found = (await app.jobs.find(state="queued")).items
+            return [one.id for one in found if one.id == later.id]
+
+    assert len(asyncio.run(scene())) == 1
+
+
+def _lapsed(record: ActionRecord) -> ActionProgress:
+    """The lease of a holder that is gone has ended."""
+    return ActionProgress(id=record.id, holder=record.holder, lease=0.0)
 
 
 def test_ids_that_were_left_alone_are_counted(desk: Desk) -> None:
@@ -110,7 +150,8 @@ def test_each_command_that_changes_something_is_noted(
 ) -> None:
     desk(*command)
     (one,) = desk.noted()
-    assert (one["verb"], one["target"], one["state"]) == (verb, target, "done")
+    asked = {name: value for name, value in one["target"].items() if name != "before"}
+    assert (one["verb"], asked, one["state"]) == (verb, target, "done")
     assert one["options"] == ({"per_second": 5.0} if command[0] == "dead" else {})
 
 

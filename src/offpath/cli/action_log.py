@@ -106,7 +106,8 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         async def run(app: App, /, **given: Any) -> T:  # noqa: ANN401 - whatever the command takes
             given = await _whole(app, verb, given)
             chosen = _told(given, options)
-            async with noting(app, verb, about(given), chosen) as told:
+            target = await _bounded(app, verb, about(given))
+            async with noting(app, verb, target, chosen) as told:
                 value = await command(app, **given)
                 _count(told, value)
             return value
@@ -114,6 +115,15 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         return run
 
     return wrap
+
+
+async def _bounded(app: App, verb: str, target: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The target with the moment of asking, where a filter chose it: whoever carries on what was
+    killed leaves later rows alone.
+    """
+    if "where" not in target or verb.partition(".")[0] not in _KINDS:
+        return target
+    return {**target, "before": await app.store().ping()}
 
 
 def _told(given: Mapping[str, Any], options: Iterable[str]) -> dict[str, Any]:
