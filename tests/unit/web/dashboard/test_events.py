@@ -105,3 +105,14 @@ async def test_the_overview_tells_of_events_on_their_way(app: offpath.App, site:
     assert 'href="/endpoints/shop"' in page
     assert 'href="/routers/iu"' in page
     assert "hunter2" not in page
+
+
+async def test_a_task_a_router_and_a_stream_lead_to_their_charts(site: Site) -> None:
+    for page, link, words in (
+        ("/tasks/add", "/stats?task=add", "of the task add"),
+        ("/routers/iu", "/stats?router=iu", "of the router iu"),
+        ("/messages?stream=billing", "/stats?stream=billing", "of the stream billing"),
+    ):
+        assert f'href="{link}"' in (await site.get(page)).text
+        charts = await site.get(link)
+        assert (charts.code, words in charts.text) == (200, True)
