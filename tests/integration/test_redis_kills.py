@@ -81,12 +81,15 @@ def _start(fleet: Fleet) -> WorkerProcess:
 async def _enqueued(app: offpath.App) -> set[str]:
     """The ids of new jobs, once they are acknowledged: until then the same call is repeated."""
     jobs = [service.work.job(0.02) for _ in range(AT_ONCE)]
-    for _ in range(100):
+
+    async def acknowledged() -> set[str]:
         try:
             return {handle.id for handle in await app.enqueue(jobs)}
-        except StoreUnavailable:
-            continue
-    raise AssertionError("the server did not come back")
+        except StoreUnavailable:  # it reads its log again, which takes as long as that is
+            return set()
+
+    found: set[str] = await eventually(acknowledged, within=120, what="the server is back")
+    return found
 
 
 def _restart(server: Broker) -> None:
