@@ -18,12 +18,20 @@ from tests.brokers import VALKEY, Broker
 from tests.conformance.backends import NAMES, Backend, offered_by, runs
 from tests.conformance.bench import Bench
 from tests.conformance.builders import START
+from tests.conformance.kept_sessions import kept_sessions
 from tests.conformance.roles import VARIABLE, member_of
 from tests.conftest import missing_server
 from tests.servers import Databases, NoServer
 from tests.sqlite_files import migrated_file
 
 MakeStore = Callable[[], Awaitable[Store]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept() -> Iterator[None]:
+    """A new session costs the server more than most tests."""
+    with kept_sessions():
+        yield
 
 
 @pytest.fixture
