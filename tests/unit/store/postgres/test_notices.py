@@ -10,7 +10,8 @@ import pytest
 
 from offpath.store.hints import Hint
 from offpath.store.postgres.announcements import Announcer
-from offpath.store.postgres.notice_connection import NoticeConnection, NotSent
+from offpath.store.postgres.notice_connection import NoticeConnection
+from offpath.store.wakes.port import NotSent
 
 from .conftest import Ask, until
 
