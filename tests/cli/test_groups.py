@@ -193,6 +193,40 @@ def test_a_job_that_died_at_its_gate_tells_which_jobs_closed_it(shell: Shell) ->
     assert "waited for" not in shell.text("jobs", "show", late)
 
 
+def test_counts_of_a_gate_that_gave_up_are_those_of_its_jobs(shell: Shell) -> None:
+    async def gated(app: App) -> tuple[str, ...]:
+        note = app.tasks["note"]
+        several = [await note.options(delay=3600).enqueue(str(n)) for n in range(4)]
+        (held,) = await app.enqueue([offpath.gate(on=several, queue=[note.job("after")])])
+        for late in several[:2]:  # the second after the gate had given up
+            await app.jobs.cancel(late.id)
+        await app.jobs.delete(several[1].id)
+        await app.jobs.cancel(several[2].id)
+        return held.id, several[0].id, several[2].id
+
+    held, *failed = filled(shell.url, gated)
+    told = shell.json("jobs", "show", held)["waited_for"]
+    assert (told["succeeded"], told["failed"], told["open"]) == (0, 2, 1)
+    assert told["failed_jobs"] == failed
+    text = shell.text("jobs", "show", held)
+    named = " ".join(failed)
+    assert f"0 succeeded, 2 failed ({named}), 1 open, 1 not in the store (any more)" in text
+
+
+def test_the_value_of_a_group_with_failed_members_says_what_it_is(shell: Shell) -> None:
+    root, _, _ = filled(shell.url, a_group)
+    told = "(without what failed members were to give)"
+    assert told in shell.text("groups", "show", root)
+
+    async def fine(app: App) -> tuple[str, ...]:
+        job = await app.tasks["note"].enqueue("a")
+        await app.worker().run_until_idle()
+        return (job.id,)
+
+    (root,) = filled(shell.url, fine)
+    assert told not in shell.text("groups", "show", root)
+
+
 def test_a_job_that_waits_for_a_signal_tells_how_to_send_it(shell: Shell) -> None:
     async def waiting(app: App) -> tuple[str, ...]:
         job = await app.tasks["order"].enqueue()

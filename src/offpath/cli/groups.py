@@ -64,16 +64,25 @@ async def cancel_group(app: App, *, group_id: str) -> Changed:
 
 
 def _fields(known: GroupStanding) -> Fields:
-    value = output.json_text(known.value)
     counts = ", ".join(f"{number} {state}" for state, number in known.counts.items())
     fields = {
         "id": known.id,
         "state": f"{known.state} ({known.open} open, {known.failed} failed)",
         "policy": known.policy.value,
         "members": counts or "-",
-        "value": f"{value} (final)" if known.final else value,
+        "value": _value(known),
     }
     return Fields(fields, _LABELS)
+
+
+def _value(known: GroupStanding) -> str:
+    """The value. It looks like an answer, also where the job has died that was to give that."""
+    value = output.json_text(known.value)
+    if known.final:
+        return f"{value} (final)"
+    if known.value is None or not known.failed:
+        return value
+    return f"{value} (without what failed members were to give)"
 
 
 def _member_parts(name: str, page: JobPage) -> list[Part]:

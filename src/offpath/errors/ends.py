@@ -84,9 +84,12 @@ class GroupFailed(OffpathError):
         self.id = id
         """The group's id."""
         self.value = value
-        """The group's value all the same, decoded; None when nobody contributed any."""
+        """The group's value all the same, decoded; None when nobody contributed any. It comes from
+        the jobs that did not fail: where the job died that was to give the whole, it is a part's.
+        """
         self.members = tuple(members)
-        """Members that are dead or cancelled: at most 100 of them."""
+        """Members that are dead or cancelled: at most 100 of them. Those that failed by themselves
+        come first, then those that were cancelled, then those that died at a gate on others."""
 
 
 class PassFailed(OffpathError):

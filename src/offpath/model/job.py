@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -83,6 +84,10 @@ class DeadReason(StrEnum):
     """The dispatcher of an outbox message said that it can never be delivered."""
     UNREADABLE = "unreadable"
     """Its row holds what offpath never writes, as a time of infinity: somebody else wrote it."""
+
+
+OWN_REASONS: Final = tuple(one.value for one in DeadReason if one is not DeadReason.UNSATISFIABLE)
+"""Reasons of jobs that did not die because others had failed."""
 
 
 class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,11 +7,12 @@ from shlex import quote
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.health.fleet import member
-from offpath.model.gate import Counting, GateRecord
+from offpath.model.gate import Counting, GateRecord, GateState
 from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
 from offpath.model.joined_limits import is_joined, keys_of, shown
 from offpath.model.limit import LimitRecord, QueueRecord
@@ -92,6 +93,10 @@ async def _gate(app: App, gate: GateRecord) -> dict[str, Any]:
     states = await app.store().states(gate.on)
     waiting = [one for one in gate.on if one not in states or not states[one].terminal]
     failed = [one for one in gate.on if states.get(one) in {JobState.DEAD, JobState.CANCELLED}]
+    if gate.state is not GateState.OPEN:  # its own counts end when it is decided; jobs go on
+        waiting = [one for one in waiting if one in states]
+        succeeded = sum(state is JobState.SUCCEEDED for state in states.values())
+        gate = replace(gate, succeeded=succeeded, failed=len(failed))
     counts = {"succeeded": gate.succeeded, "failed": gate.failed, "open": len(waiting)}
     return {
         "kind": "gate",
@@ -114,6 +119,9 @@ def _gate_text(gate: GateRecord, waiting: list[str], failed: list[str]) -> str:
         f"gate {gate.id}: {gate.need} of {len(gate.on)} jobs {what}; {gate.succeeded} succeeded, "
         f"{gate.failed} failed{_named(failed)}, {len(waiting)} open"
     )
+    gone = len(gate.on) - gate.succeeded - gate.failed - len(waiting)
+    if gate.state is not GateState.OPEN and gone:
+        text += f", {gone} not in the store (any more)"
     if gate.unreadable:
         text += f"; its row cannot be read: {gate.unreadable}"
     if gate.deadline is not None:

@@ -11,7 +11,7 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.client.groups import cancel_group
 from offpath.jobs.client.selection import the_record
 from offpath.jobs.values.gates import Gate
-from offpath.jobs.values.handle import Handle
+from offpath.jobs.values.handle import Handle, causes_first
 from offpath.jobs.values.job import Job
 from offpath.jobs.values.names import in_order
 from offpath.jobs.values.reruns import set_apart
@@ -19,7 +19,7 @@ from offpath.jobs.values.standby import in_handler, standing_by
 from offpath.model.checks import seconds
 from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
-from offpath.model.job import Enqueued, JobFilter, JobRecord, JobState
+from offpath.model.job import OWN_REASONS, Enqueued, JobFilter, JobRecord, JobState
 from offpath.model.unsent import unsent
 from offpath.runtime.baggage import with_carried
 
@@ -148,10 +148,16 @@ class Client:
             return await session.waiters.wait_group(group_id, limit)
 
     async def failed_members(self, group_id: str) -> tuple[JobRecord, ...]:
-        """Members that are dead or cancelled, at most 100, oldest first."""
+        """Members that are dead or cancelled, at most 100: causes first, then the oldest."""
         where = JobFilter(group_id=group_id, states=(JobState.DEAD, JobState.CANCELLED))
         store = (await self._opened()).store
-        return (await store.find(where, limit=MOST_MEMBERS, newest=False)).items
+        page = await store.find(where, limit=MOST_MEMBERS, newest=False)
+        found = page.items
+        if page.next is not None:  # a cause may be behind a hundred that died of it
+            where = JobFilter(group_id=group_id, states=(JobState.DEAD,), reasons=OWN_REASONS)
+            own = (await store.find(where, limit=MOST_MEMBERS, newest=False)).items
+            found = tuple({one.id: one for one in (*own, *found)}.values())
+        return causes_first(found)[:MOST_MEMBERS]
 
     async def cancel_group(self, group_id: str) -> int:
         """Cancel all open jobs of a group; how many that concerns."""

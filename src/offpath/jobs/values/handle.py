@@ -12,7 +12,7 @@ from offpath.model.job import DeadReason, JobRecord, JobState, Progress
 from offpath.model.other_words import OF_HANDLE, refusing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
     from datetime import timedelta
 
     from offpath.model.group import GroupRecord
@@ -40,7 +40,7 @@ class Desk(Protocol):
         ...
 
     async def failed_members(self, group_id: str) -> tuple[JobRecord, ...]:
-        """Members that are dead or cancelled."""
+        """Members that are dead or cancelled, those that failed by themselves first."""
         ...
 
     async def cancel_group(self, group_id: str) -> int:
@@ -103,8 +103,10 @@ class Handle(Generic[S_co, G_co]):
         times out or is cancelled leaves the jobs alone.
 
         Raises ``GroupFailed``, with the value and the members inside, when one of them died or was
-        cancelled, unless ``allow_failed``; ``WaitTimeout``; ``JobNotFound`` when none of them is
-        in the store (any more); ``InvalidArgument`` when the value is not of the declared type.
+        cancelled, unless ``allow_failed``: the value is then what the others gave, which is a
+        part's where the job died that was to give the whole. Also raises ``WaitTimeout``;
+        ``JobNotFound`` when none of them is in the store (any more); ``InvalidArgument`` when the
+        value is not of the declared type.
         """
         group = await self._desk.wait_group(await self._group_id(), timeout)
         if group.failed and not allow_failed:
@@ -125,7 +127,8 @@ class Handle(Generic[S_co, G_co]):
         first = f", the first: {_end_of(members[0])}" if members else ""
         return GroupFailed(
             f"group {group.id} is done, and {group.failed} of its jobs died or were cancelled"
-            f"{first}; handle.group(allow_failed=True) gives its value all the same",
+            f"{first}; handle.group(allow_failed=True) gives its value all the same, as it is "
+            "without theirs: it need not be what the group was to give",
             id=group.id,
             value=_read_if_possible(self._decode_group, group.result),
             members=members,
@@ -194,6 +197,17 @@ def _end_of(record: JobRecord) -> str:
     failure = record.failure
     said = f": {failure.type}: {failure.message}" if failure else ""
     return f"{name} is dead ({record.reason}){said}"
+
+
+def causes_first(members: Iterable[JobRecord]) -> tuple[JobRecord, ...]:
+    """Members that failed: by themselves, then the cancelled, then those that died of others."""
+    return tuple(sorted(members, key=_distance))
+
+
+def _distance(record: JobRecord) -> int:
+    if record.state is JobState.CANCELLED:
+        return 1
+    return 2 if record.reason == DeadReason.UNSATISFIABLE else 0
 
 
 def _reason(record: JobRecord) -> DeadReason:

@@ -68,6 +68,8 @@ def describe_page(found: list[ActionRecord], limit: int, seen: Redaction = PLAIN
 def in_words(record: ActionRecord) -> str:
     """The outcome of an action: 312 redriven, 4 left alone: 3 are running, 1 unknown."""
     verb = VERBS.get(record.verb)
+    if record.state is ActionState.RUNNING and not (record.changed or record.unchanged):
+        return f"under way, none {verb.done if verb else 'changed'} yet"
     least = "at least " if record.resumed else ""
     text = f"{least}{record.changed:,} {verb.done if verb else 'changed'}"
     if record.unchanged:

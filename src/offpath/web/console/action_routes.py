@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -39,6 +40,10 @@ T = TypeVar("T")
 API: Final = "/api/v1"
 WRITING: Final = 10.0
 """Seconds for what an action does within its request."""
+SOON: Final = 1.0
+"""Seconds that a page waits for the end of an action that goes on behind it."""
+PAGES: Final = "dashboard"
+"""The way of an action that a person asks for."""
 _TO_MEND: Final = frozenset({"UNCONFIRMED", "NOTE.MISSING", "INVALID_ARGUMENT"})
 """The refusals after which the page asks again, with what was filled in."""
 _DONE: Final = "done"
@@ -121,7 +126,7 @@ class ActionRoutes:
         form = _refused(lambda: ActionForm(pairs))
         try:
             asked = _refused(lambda: form.asked(action_id=form.one("action") or None))
-            record = await self._asked(place, request, asked, "dashboard")
+            record = await self._asked(place, request, asked, PAGES)
         except Stop as stop:
             if stop.code not in _TO_MEND:
                 raise
@@ -174,7 +179,9 @@ class ActionRoutes:
         if record.state is not ActionState.RUNNING or not record.holder.startswith(f"{via}/"):
             return record
         if not actions.is_small(record):
-            place.carry(lambda app: actions.carry_out(app, record))
+            carried = place.carry(lambda app: actions.carry_out(app, record))
+            if via == PAGES:  # the page that comes next tells of its end, if that is soon
+                await asyncio.wait({carried}, timeout=SOON)
             return record
         return await _answered(place, lambda app: actions.carry_out(app, record))
 

@@ -100,11 +100,12 @@ class Place:
         self._shared[key] = (now, answer)
         return answer
 
-    def carry(self, work: Read[object]) -> None:
+    def carry(self, work: Read[object]) -> asyncio.Task[None]:
         """Have something carried out behind the requests, in this loop."""
         task = asyncio.ensure_future(self._carried(work))
         self._carried_out.add(task)
         task.add_done_callback(self._carried_out.discard)
+        return task
 
     def tend(self) -> None:
         """Carry on what a dead process left of an action, now and then, while somebody looks."""

@@ -33,9 +33,58 @@ async def test_a_group_with_a_dead_member_raises_with_value_and_members(bench: B
     with pytest.raises(GroupFailed, match=handle.id) as failed:
         await handle
     assert "(bad) is dead (exhausted): RuntimeError: no; handle.group(" in str(failed.value)
+    assert "as it is without theirs: it need not be what the group was to give" in str(failed.value)
     assert (failed.value.id, failed.value.value) == (handle.id, 7)
     assert [(one.task, one.state) for one in failed.value.members] == [("bad", JobState.DEAD)]
     assert await handle.group(allow_failed=True) == 7
+
+
+@pytest.mark.parametrize("chain", [1, 105], ids=["a_join", "more_than_are_read"])
+async def test_what_failed_by_itself_comes_before_what_died_of_it(bench: Bench, chain: int) -> None:
+    @bench.app.task(retry=1)
+    async def bad() -> int:
+        raise ValueError("the cause")
+
+    @bench.app.task
+    async def join() -> int:
+        return 1
+
+    *joins, last = sorted(new_id() for _ in range(chain + 1))  # the cause is listed last
+    first = bad.options(id=last).job()
+    gates = [offpath.gate(on=[first], queue=[join.options(id=each).job()]) for each in joins]
+
+    @bench.app.task
+    async def root(ctx: Context) -> Plan[None, int]:
+        return ctx.queue(*gates, first)
+
+    handle = await root.enqueue()
+    await bench.run()
+    with pytest.raises(GroupFailed) as failed:
+        await handle
+    assert "(bad) is dead (exhausted): ValueError: the cause; handle" in str(failed.value)
+    tasks = [one.task for one in failed.value.members]
+    assert tasks == ["bad", *["join"] * min(chain, 99)]
+
+
+async def test_what_somebody_cancelled_comes_before_what_died_of_it(bench: Bench) -> None:
+    @bench.app.task
+    async def one(n: int) -> int:
+        return n
+
+    held, late = sorted((new_id(), new_id()))
+    watched = one.options(delay=60, id=late).job(1)
+
+    @bench.app.task
+    async def root(ctx: Context) -> Plan[None, int]:
+        return ctx.queue(offpath.gate(on=[watched], queue=[one.options(id=held).job(2)]), watched)
+
+    handle = await root.enqueue()
+    await bench.run()
+    await bench.app.jobs.cancel(watched.id)
+    with pytest.raises(GroupFailed, match="was cancelled; handle") as failed:
+        await handle
+    states = [member.state for member in failed.value.members]
+    assert states == [JobState.CANCELLED, JobState.DEAD]
 
 
 async def test_a_lone_dead_job_is_a_failed_group(bench: Bench) -> None:

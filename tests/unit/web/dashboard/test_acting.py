@@ -13,6 +13,7 @@ import pytest
 import offpath
 from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
+from offpath.operating import actions
 from offpath.operating.verbs import VERBS
 from offpath.web import auth, dashboard
 from offpath.web.auth import VIEWER
@@ -202,6 +203,33 @@ async def test_a_button_acts_and_leads_back(app: offpath.App, site: Site) -> Non
     assert "1 redriven." in text
     assert "done=" not in re.sub(r'href="/actions/[^"]*"', "", text)
     assert await kept(app) == [("ann", "dashboard", "job.redrive", ActionState.DONE, 1)]
+
+
+async def test_a_button_for_all_leads_to_a_page_that_tells_of_its_end(site: Site) -> None:
+    fields = {"verb": "job.redrive", "match": "state=dead&task=send_mail", "back": "/dead"}
+    answer = await submit(site, **fields)
+    text = (await site.get(answer.headers["location"])).text
+    assert "<span>3 redriven. <a" in text
+
+
+async def test_an_action_that_is_slow_leads_back_without_its_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, real = asyncio.Event(), actions._progress
+
+    async def late(*given: Any) -> Any:
+        await go_on.wait()
+        return await real(*given)
+
+    monkeypatch.setattr(actions, "_progress", late)
+    monkeypatch.setattr("offpath.web.console.action_routes.SOON", 0.01)
+    fields = {"verb": "job.redrive", "match": "state=dead&task=send_mail", "back": "/dead"}
+    place = (await submit(site, **fields)).headers["location"]
+    text = (await site.get(place)).text
+    assert "<span>Under way, none redriven yet. <a" in text
+    go_on.set()
+    await _ended(site, place.partition("done=")[2])
+    assert "<span>3 redriven. <a" in (await site.get(place)).text
 
 
 async def test_a_form_that_is_sent_twice_acts_once(app: offpath.App, site: Site) -> None:
