@@ -21,6 +21,7 @@ from offpath.operating import views
 from offpath.operating.steps import CHUNK, ActionWork, Step, Stepped, once, rows
 from offpath.operating.targets import IdTarget, JobsTarget, SignalTarget
 from offpath.runtime.ids import parse_id
+from offpath.store.gate_needs import still_behind
 from offpath.store.protocol import JobRedrive
 
 Change = Callable[[App, ActionWork, Sequence[str]], Awaitable[list[ChangedJob]]]
@@ -71,6 +72,9 @@ def step_of(allowed: frozenset[JobState], change: Change) -> Step:
     async def step(app: App, work: ActionWork) -> Stepped:
         chunk = await _chunk(app, work, allowed)
         able, left = _sorted_out(chunk, allowed, work.target.before)
+        if change is redrive and (behind := await still_behind(app.store(), able)):
+            able = [each for each in able if each not in behind]
+            left["behind_its_gate"] += len(behind)
         done = {one.id for one in await change(app, work, able)} if able else set()
         refused = sum(one not in done for one in able)
         if refused:

@@ -64,21 +64,36 @@ class DeadLetters:
         delay: float | timedelta = 0.0,
         limit: int | None = None,
         everything: bool = False,
+        without_gates: bool = False,
         **where: Unpack[Where],
     ) -> _Changes:
         """Put dead jobs back as fresh, oldest first: attempt 1, a fresh deadline, errors kept.
+
+        A job that died since its gate could not fire is left alone until the jobs that it waited
+        for have succeeded: redrive those first. ``without_gates=True`` puts it back at once, and it
+        works with what there is.
 
         ``per_second`` throttles: the jobs become due one after another at that rate. That is
         written with them, so it needs no process to stay alive. ``everything=True`` takes all
         dead jobs; otherwise give ids or a filter. Returns those that were put back.
         """
+        # loaded here: few services redrive
+        from offpath.store.gate_needs import still_behind
+
         wait = checks.seconds(delay, "delay")
         step = _step(per_second)
         order = itertools.count()
 
-        def back(chunk: Sequence[str]) -> Awaitable[_Changes]:
-            redrives = [JobRedrive(id=each, delay=wait + next(order) * step) for each in chunk]
-            return session.store.redrive(redrives)
+        async def back(chunk: Sequence[str]) -> _Changes:
+            store = session.store
+            left = set() if without_gates else await still_behind(store, chunk)
+            return await store.redrive(
+                [
+                    JobRedrive(id=each, delay=wait + next(order) * step)
+                    for each in chunk
+                    if each not in left
+                ]
+            )
 
         what = chosen(ids, filter_of(where), allowed=_DEAD, everything=everything)
         session = await self._opened()

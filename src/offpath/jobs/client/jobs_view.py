@@ -92,7 +92,9 @@ class JobsView:
         """Put dead or cancelled jobs back as fresh, due ``delay`` from now.
 
         Returns those it changed. Jobs in other states are left alone, and so are jobs whose unique
-        key another job holds already. ``app.dead.redrive`` does it to many at a chosen rate.
+        key another job holds already, and those that died since their gate could not fire, until
+        the jobs that they waited for have succeeded. ``app.dead.redrive`` does it to many at a
+        chosen rate.
         """
         return await self._due(ids, where, _ENDED, seconds(delay, "delay"))
 
@@ -136,13 +138,19 @@ class JobsView:
     async def _due(
         self, ids: tuple[str, ...], where: Where, allowed: frozenset[JobState], delay: float
     ) -> list[ChangedJob]:
+        # loaded here: few services redrive
+        from offpath.store.gate_needs import still_behind
+
         what = chosen(ids, filter_of(where), allowed=allowed)
         store = (session := await self._opened()).store
-        return await act(
-            session,
-            what,
-            lambda chunk: store.redrive([JobRedrive(id=i, delay=delay) for i in chunk]),
-        )
+
+        async def back(chunk: Sequence[str]) -> list[ChangedJob]:
+            left = await still_behind(store, chunk)
+            return await store.redrive(
+                [JobRedrive(id=each, delay=delay) for each in chunk if each not in left]
+            )
+
+        return await act(session, what, back)
 
     async def delete(self, *ids: str, **where: Unpack[Where]) -> list[ChangedJob]:
         """Remove ended jobs with their history; returns those that were removed.

@@ -1,0 +1,118 @@
+"""A redriven join never runs beside the parts that it was to wait for; in every store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+import offpath
+from offpath import App
+from offpath.model.job import DeadReason, JobState
+from offpath.operating import actions
+from offpath.operating.actions import Asker
+from offpath.operating.documents.actions import in_words
+from offpath.operating.orders import ActionAsked
+from offpath.runtime.clock import ManualClock
+from offpath.store.protocol import Store
+from offpath.sweeps.redrive import RedriveDead
+
+pytestmark = pytest.mark.needs("workflows")
+
+ANN = Asker(name="ann", via="cli")
+
+
+class Flow:
+    """Three parts, of which one fails while there is a bug, and the join behind them."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.bug = True
+
+        @app.task(retry=1)
+        async def part(n: int) -> int:
+            if self.bug and n == 3:
+                raise ValueError("a bug")
+            return n
+
+        @app.task
+        async def total(ctx: offpath.Context) -> int:
+            return sum(await ctx.results(part))
+
+        @app.task
+        async def report(ctx: offpath.Context) -> int:
+            return 10 * sum(await ctx.results(total))
+
+        @app.task
+        async def split(ctx: offpath.Context) -> offpath.Plan[None, int]:
+            parts = [part.job(n) for n in (1, 2, 3)]
+            return ctx.queue(*parts).next(total.job()).next(report.job())
+
+        self.split, self.part = split, part
+
+    async def fail(self) -> offpath.Handle[None, int]:
+        """Run it with the bug: a part is dead, and so are the two behind it."""
+        handle: offpath.Handle[None, int] = await self.split.enqueue()
+        await self.app.worker().run_until_idle()
+        assert await self.dead() == ["part", "report", "total"]
+        self.bug = False
+        return handle
+
+    async def dead(self) -> list[str]:
+        """The tasks of the dead jobs."""
+        return sorted(one.task for one in (await self.app.dead.list()).items)
+
+    async def work(self) -> None:
+        await self.app.worker().run_until_idle()
+
+
+@pytest.fixture
+async def flow(store: Store, clock: ManualClock) -> AsyncIterator[Flow]:
+    async with App(store=store, clock=clock, auto_start=False) as app:
+        yield Flow(app)
+
+
+async def test_everything_is_redriven_until_the_result_is_whole(flow: Flow) -> None:
+    handle = await flow.fail()
+    redriven = [one.task for one in await flow.app.dead.redrive(everything=True)]
+    assert redriven == ["part"]
+    await flow.work()
+    assert await flow.dead() == ["report", "total"]
+    for left in (["report"], []):
+        await flow.app.dead.redrive(everything=True)
+        await flow.work()
+        assert await flow.dead() == left
+    assert await handle.group() == 60
+
+
+async def test_a_join_alone_is_left_alone_unless_it_is_to_work_with_what_there_is(
+    flow: Flow,
+) -> None:
+    await flow.fail()
+    assert await flow.app.dead.redrive(task="total") == []
+    assert await flow.app.jobs.redrive(task="total") == []
+    (back,) = await flow.app.dead.redrive(task="total", without_gates=True)
+    await flow.work()
+    (job,) = await flow.app.store().get([back.id])
+    assert (job.state, job.result) == (JobState.SUCCEEDED, "3")
+
+
+@pytest.mark.needs("operating")
+async def test_an_operator_is_told_what_was_left_and_why(flow: Flow, clock: ManualClock) -> None:
+    await flow.fail()
+    clock.advance(1)
+    asked = ActionAsked(verb="job.redrive", target={"where": {"reason": ["unsatisfiable"]}})
+    done = await actions.carry_out(flow.app, await actions.ask(flow.app, asked, ANN))
+    assert (done.changed, done.unchanged) == (0, 2)
+    assert "2 still behind a gate: redrive it when the jobs" in in_words(done)
+
+
+async def test_a_policy_puts_no_join_back_before_its_parts(
+    flow: Flow, store: Store, clock: ManualClock
+) -> None:
+    policy = offpath.Redrive(reasons=(DeadReason.EXHAUSTED, DeadReason.UNSATISFIABLE))
+    await flow.fail()
+    clock.advance(3600)
+    moved = await RedriveDead(lambda: store, policy).move(10)
+    assert [len(ids) for ids in moved.buckets.values()] == [1]
+    assert await flow.dead() == ["report", "total"]
