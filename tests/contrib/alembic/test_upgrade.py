@@ -15,6 +15,7 @@ from offpath.contrib.alembic import upgrade
 from offpath.contrib.schema_steps import known_steps
 from offpath.errors import InvalidArgument
 from offpath.store.schema import pieces
+from tests.architecture.page import ROOT, blocks
 from tests.contrib.alembic.project import add_revision, make_async_project, make_project
 from tests.contrib.urls import async_urls, blocking_url, run_sql
 
@@ -59,6 +60,21 @@ async def run_one_job(url: str) -> int:
 def test_a_revision_makes_our_schema(empty_url: str, tmp_path: Path) -> None:
     config = make_project(tmp_path, empty_url, "")
     add_revision(tmp_path, "ours.upgrade(op.get_bind())")
+    command.upgrade(config, "head")
+    assert applied(empty_url) == every(empty_url)
+    assert in_a_loop(lambda: run_one_job(empty_url)) == 8
+
+
+def test_the_revision_of_the_page_makes_a_schema_that_workers_take(
+    empty_url: str, tmp_path: Path
+) -> None:
+    """Whichever steps came since the page was written."""
+    page = (ROOT / "docs" / "integrations" / "sqlalchemy.md").read_text("utf-8")
+    (shown,) = (one.text for one in blocks(page) if one.text.startswith("def upgrade"))
+    config = make_project(tmp_path, empty_url, "")
+    (tmp_path / "alembic" / "versions" / "page.py").write_text(
+        f'revision = "page"\ndown_revision = None\n\n\n{shown}'
+    )
     command.upgrade(config, "head")
     assert applied(empty_url) == every(empty_url)
     assert in_a_loop(lambda: run_one_job(empty_url)) == 8

@@ -83,7 +83,8 @@ def upgrade(connection: Connection, to: int | None = None) -> list[int]:
     """Run our pending schema steps, up to the number ``to`` (all), in Alembic's transaction.
 
     Returns the numbers of the steps run: none when ``offpath migrate`` or an earlier call did it.
-    Give a number in a revision, so that it means the same with later versions of offpath.
+    Leave ``to`` out unless a migration of your own has to run between two steps: workers refuse a
+    schema that has not all of them.
     Raises ``InvalidArgument`` and ``SchemaError`` kinds.
     """
     dialect = _dialect(connection)
