@@ -48,7 +48,7 @@ class Flow:
             parts = [part.job(n) for n in (1, 2, 3)]
             return ctx.queue(*parts).next(total.job()).next(report.job())
 
-        self.split, self.part = split, part
+        self.split, self.part, self.total = split, part, total
 
     async def fail(self) -> offpath.Handle[None, int]:
         """Run it with the bug: a part is dead, and so are the two behind it."""
@@ -95,6 +95,23 @@ async def test_a_join_alone_is_left_alone_unless_it_is_to_work_with_what_there_i
     await flow.work()
     (job,) = await flow.app.store().get([back.id])
     assert (job.state, job.result) == (JobState.SUCCEEDED, "3")
+
+
+@pytest.mark.parametrize("when", [offpath.all_succeeded, offpath.all_settled])
+async def test_a_join_that_was_cancelled_waits_for_its_parts_too(
+    flow: Flow, store: Store, when: offpath.When
+) -> None:
+    parts = [flow.part.job(n) for n in (1, 2)]
+    *_, join = await flow.app.enqueue(
+        [*parts, offpath.gate(on=parts, queue=[flow.total.job()], when=when)]
+    )
+    await join.cancel()
+    assert await flow.app.jobs.redrive(join.id) == []
+    await flow.work()
+    assert [one.id for one in await flow.app.jobs.redrive(join.id)] == [join.id]
+    await flow.work()
+    (job,) = await store.get([join.id])
+    assert job.result == "3"
 
 
 @pytest.mark.needs("operating")

@@ -92,8 +92,8 @@ class JobsView:
         """Put dead or cancelled jobs back as fresh, due ``delay`` from now.
 
         Returns those it changed. Jobs in other states are left alone, and so are jobs whose unique
-        key another job holds already, and those that died since their gate could not fire, until
-        the jobs that they waited for have succeeded. ``app.dead.redrive`` does it to many at a
+        key another job holds already, and those that never came past their gate, until the jobs
+        that they waited for have succeeded. ``app.dead.redrive`` does it to many at a
         chosen rate.
         """
         return await self._due(ids, where, _ENDED, seconds(delay, "delay"))
