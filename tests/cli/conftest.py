@@ -46,6 +46,11 @@ async def fail(password: str = "marker") -> None:
     raise ValueError("\\x1b[31mred password=hunter2")
 
 
+@app.task(retry=2)
+async def flaky() -> None:
+    raise ValueError("once more")
+
+
 @app.task
 async def nap(seconds: float) -> None:
     note("began")

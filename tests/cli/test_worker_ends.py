@@ -24,8 +24,19 @@ def test_until_idle_it_runs_what_is_due_and_ends(
     put(run, sqlite(here), "add", "a=1", "b=2", "--delay", "3600")
     code, output = ended(processes, here, "--until-idle")
     assert code == 0, output
-    assert "ends nothing is due: 5 succeeded, 0 dead" in output
+    told = "ends because nothing is due: 5 succeeded, 0 dead; left: 1 queued (for a retry, a delay"
+    assert told in output
     assert sorted(states(run, sqlite(here))) == ["queued"] + ["succeeded"] * 5
+
+
+def test_until_idle_it_tells_of_what_will_be_retried(
+    run: Run, here: Path, processes: Processes
+) -> None:
+    put(run, sqlite(here), "flaky", "--app", "service:app")
+    code, output = ended(processes, here, "--until-idle")
+    assert code == 0, output
+    assert "0 dead; left: 1 queued (for a retry, a delay or a pause), 0 blocked" in output
+    assert states(run, sqlite(here)) == ["queued"]
 
 
 def test_jobs_that_died_are_told_by_the_exit_code(

@@ -10,7 +10,7 @@ import pytest
 
 import offpath
 from offpath.model.lease import WorkerAsk, WorkerInfo
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, document
 
 WORKER = "0198c0de-aaaa-7000-8000-000000000009"
 
@@ -33,6 +33,37 @@ async def _asked(url: str) -> list[WorkerAsk]:
     async with offpath.App(url, auto_start=False) as app:
         desk = await app.store().worker_desk(WORKER)
         return [] if desk is None else list(desk.asked)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("enqueue",),
+        ("schedules", "create", "nightly", "--every", "60", "--task"),
+    ],
+    ids=["enqueue", "schedules_create"],
+)
+def test_a_task_that_nobody_knows_is_warned_of(
+    run: Run, url: str, command: tuple[str, ...]
+) -> None:
+    def told(task: str, *more: str) -> str:
+        done = run(*command, task, "--url", url, *more)
+        assert done.exit_code == 0, done.output
+        return done.stderr
+
+    warning = "warning: no job of a task 'mial' is stored, and no worker knows it"
+    assert told("mial") == f"{warning}; did you mean 'mail'?\n"
+    if command == ("enqueue",):
+        assert told("mial") == "", "a job of it is stored by now"
+        assert told("mail") == ""
+        assert "known: mail" in document(run("enqueue", "x", "--url", url, "--json"))["warning"]
+
+
+def test_without_workers_a_task_without_jobs_is_warned_of(run: Run, migrated: str) -> None:
+    told = run("enqueue", "add", "--url", migrated)
+    assert (told.exit_code, told.stdout.count("\n")) == (0, 1)
+    assert "no job of a task 'add' is stored, and no worker runs that could know it" in told.stderr
+    assert "warning" not in run("enqueue", "add", "--url", migrated).stderr
 
 
 def test_the_name_alone_lists_them(run: Run, url: str) -> None:

@@ -37,8 +37,16 @@ async def test_a_unique_beginning_is_the_id(app: App) -> None:
 
 
 async def test_the_candidates_of_an_ambiguous_one_are_told(app: App) -> None:
-    with pytest.raises(InvalidArgument, match=f"{ONE}, {TWIN}; give more"):
+    with pytest.raises(InvalidArgument, match=f"{ONE}, {TWIN}; give more of it: 10 "):
         await whole(app, Kind.JOB, "0198c0de")
+
+
+async def test_of_many_some_are_told_and_how_much_tells_them_apart(app: App, store: Store) -> None:
+    for number in range(20):
+        await add(store, id=f"0198c0de-3333-7000-8000-0000000000{number:02x}")
+    with pytest.raises(InvalidArgument, match="36 characters tell them apart") as told:
+        await whole(app, Kind.JOB, "0198c0de")
+    assert str(told.value).count("-7000-") == 3
 
 
 async def test_what_begins_no_id_is_not_found(app: App) -> None:

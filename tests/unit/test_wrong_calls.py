@@ -30,6 +30,14 @@ def star(*args: Any, **more: Any) -> None:
     """A function of anything."""
 
 
+def lines(*, line: int, of: str = "secret") -> None:
+    """A function of keywords."""
+
+
+def rest(a: int, /, *, line: int = 1) -> None:
+    """A function of an argument by place."""
+
+
 def gen() -> Any:
     yield 1
 
@@ -62,7 +70,7 @@ async def names() -> AsyncIterator[dict[str, Any]]:
     async with app:
         handle = await add.enqueue(1, 2)
         own = {"app": app, "add": add, "handle": handle, "offpath": offpath, "UTC": UTC}
-        functions = (f, star, gen, untyped_set, nanf, naive, big)
+        functions = (f, star, lines, rest, gen, untyped_set, nanf, naive, big)
         yield {
             **own, "datetime": datetime, "timedelta": timedelta,
             **{each.__name__: each for each in functions},

@@ -20,6 +20,7 @@ from offpath.jobs.client.core import core_of
 from offpath.jobs.values.handle import Handle
 from offpath.model.json_text import decode_json
 from offpath.model.options import Options
+from offpath.operating.task_names import unknown_task
 
 
 def _arguments(values: tuple[tuple[str, str], ...], document: str | None) -> dict[str, Any]:
@@ -108,14 +109,19 @@ async def enqueue(
     """
     # the arguments are the job's own: it hides their secrets, and its retention is its own
     async with noting(app, "job.enqueue", {"task": task}) as told:
+        unknown = None if target is not None or wait else await unknown_task(app, task)
         made = app.by_name(task, options, registered=target is not None)
         handle = await made.enqueue(**arguments)
         told.count(int(handle.created), there_already=int(not handle.created))
     if not wait:
         note = "" if handle.created else "  (it was there already)"
-        return Said({"id": handle.id, "created": handle.created}, f"{handle.id}{note}")
+        document = {"id": handle.id, "created": handle.created}
+        if unknown:
+            document["warning"] = unknown
+        notes = [f"warning: {unknown}"] if unknown else ()
+        return Said(document, f"{handle.id}{note}", notes)
     tell(handle.id)
-    if not any(task in one.info.tasks for one in await app.workers() if not one.late):
+    if not any(one.info.knows(task) for one in await app.workers() if not one.late):
         tell("no worker knows this task now; waiting for one")
     # The result as it is stored: JSON, whatever type the task makes of it.
     return await _waited(core_of(app).handle(handle.id, output.decoded), timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +27,7 @@ from offpath.operating.documents.schedules import (
     in_words,
     schedule_state,
 )
+from offpath.operating.task_names import unknown_task
 from offpath.runtime.zones import zone_of
 
 _terms = (
@@ -165,7 +167,8 @@ async def create(app: App, *, name: str, given: dict[str, Any], target: str | No
     offpath schedules create poll --every 30 --task fetch --input '{"feed": "eu"}'
     """
     job = _job(app, given["task"], given["job"], registered=target is not None)
-    return _now(await app.schedules.create(name, job, **given["terms"]), "created")
+    unknown = await _unknown(app, given["task"], target)
+    return _now(await app.schedules.create(name, job, **given["terms"]), "created", unknown)
 
 
 @schedules.command("change")
@@ -186,7 +189,8 @@ async def change(app: App, *, name: str, given: dict[str, Any], target: str | No
     """
     task = given["task"]
     job = task and _job(app, task, given["job"], registered=target is not None)
-    return _now(await app.schedules.change(name, job, **given["terms"]), "changed")
+    unknown = await _unknown(app, task, target)
+    return _now(await app.schedules.change(name, job, **given["terms"]), "changed", unknown)
 
 
 @schedules.command("pause")
@@ -306,8 +310,14 @@ def _history(found: list[Occurrence]) -> Table:
     return Table(columns, rows, "no occurrences yet")
 
 
-def _now(record: ScheduleRecord, what: str) -> Said:
+async def _unknown(app: App, task: str | None, target: str | None) -> Sequence[str]:
+    """The warning of a task that may be mistyped, where no app was given to look it up in."""
+    told = await unknown_task(app, task) if task and target is None else None
+    return [f"warning: {told}"] if told else ()
+
+
+def _now(record: ScheduleRecord, what: str, notes: Sequence[str] = ()) -> Said:
     """A schedule after it was changed."""
     following = "" if record.paused else f"; next {output.when(record.next_at)}"
     text = f"{record.schedule.name} {what}{following}"
-    return Said({"ok": True, **msgspec.structs.asdict(describe(record))}, text)
+    return Said({"ok": True, **msgspec.structs.asdict(describe(record))}, text, notes)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from offpath.cli.frame import option_group
 from offpath.cli.option_values import Duration
+from offpath.model.job import JobState
 from offpath.model.served import OTHERS
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class EndsWatch:
             if self._ends.until_idle:  # what may not be taken any more is work that is left
                 quiet = 0 if await self._busy() else quiet + 1
                 if quiet >= _AGAIN:
-                    return await self._stop("nothing is due")
+                    return await self._stop("because nothing is due")
             await clock.sleep(_LOOK)
 
     def exit_code(self, stopped: Stopped) -> int:
@@ -98,10 +100,24 @@ class EndsWatch:
 
     async def _stop(self, why: str) -> None:
         counts = self._running.counts
+        left = ""
         if self._ends.until_idle:
             self._undone = await self._busy()
-        _log.info("ends %s: %d succeeded, %d dead", why, counts.succeeded, counts.dead)
+            left = await self._left()
+        _log.info("ends %s: %d succeeded, %d dead%s", why, counts.succeeded, counts.dead, left)
         await self._running.stop()
+
+    async def _left(self) -> str:
+        """The jobs of this worker that wait: for another attempt, their time, or something else."""
+        waiting = Counter[JobState]()
+        for one in await self._app.jobs.counts(state=(JobState.QUEUED, JobState.BLOCKED)):
+            if one.task in self._app.tasks and self._serves(one.queue):
+                waiting[one.state] += one.count
+        if not waiting:
+            return ""
+        why = "" if self._undone else " (for a retry, a delay or a pause)"
+        queued, blocked = waiting[JobState.QUEUED], waiting[JobState.BLOCKED]
+        return f"; left: {queued} queued{why if queued else ''}, {blocked} blocked"
 
     async def _busy(self) -> bool:
         """True if something runs here, is due for this worker, or waits for room under a limit."""

@@ -156,12 +156,8 @@ def refusing(words: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
     return get
 
 
-def option_hint(text: str) -> str:
-    """The hint for an argument that a function has not, where it is an option of jobs.
-
-    ``text`` is msgspec's own of the argument.
-    """
-    name = text.removeprefix("Unexpected keyword argument ").strip("'")
+def option_hint(name: str) -> str:
+    """The hint for an argument that a function has not, where it is an option of jobs."""
     name = OPTIONS.get(name, name)
     if name not in _OURS:
         return ""

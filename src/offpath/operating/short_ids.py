@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -14,8 +15,10 @@ from offpath.model.id_range import LEAST, id_range
 from offpath.operating.targets import IdTarget, JobsTarget, MessagesTarget
 from offpath.runtime.ids import parse_id
 
-MOST_TOLD: Final = 10
+_TOLD: Final = 3
 """Candidates that are named."""
+_LOOKED_AT: Final = 100
+"""Candidates that are told apart."""
 
 
 async def whole(app: App, kind: Kind, given: str, name: str = "id") -> str:
@@ -28,17 +31,29 @@ async def whole(app: App, kind: Kind, given: str, name: str = "id") -> str:
         return parse_id(given, name)
     except InvalidArgument:
         if id_range(given) is None:
-            raise
-    found = await app.store().ids_beginning(kind, given, limit=MOST_TOLD + 1)
+            raise InvalidArgument(
+                f"{name} must be a UUID of 36 characters, or at least {LEAST} from its beginning, "
+                f"not {given[:60]!r}"
+            ) from None
+    found = await app.store().ids_beginning(kind, given, limit=_LOOKED_AT)
     if not found:
         raise NotFound(f"no {kind.value} has an id that begins with {given[:40]!r}")
     if len(found) > 1:
-        listed = ", ".join(found[:MOST_TOLD]) + (", …" if len(found) > MOST_TOLD else "")
+        listed = ", ".join(found[:_TOLD]) + (", …" if len(found) > _TOLD else "")
         raise InvalidArgument(
-            f"several ids of {kind.value}s begin with {given[:40]!r}: {listed}; give more of it, "
-            f"at least {LEAST} characters"
+            f"several ids of {kind.value}s begin with {given[:40]!r}: {listed}; give more of "
+            f"it: {_telling(found)} characters tell them apart"
         )
     return found[0]
+
+
+def _telling(found: Sequence[str]) -> int:
+    """The number of characters by which each of these ids is told from the others."""
+    return 1 + max(_shared(one, other) for one, other in pairwise(sorted(found)))
+
+
+def _shared(one: str, other: str) -> int:
+    return next(n for n, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
 
 
 async def all_whole(app: App, kind: Kind, given: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, defstruct
 
 from offpath.errors import InvalidArgument, InvalidInput, TaskError
-from offpath.model.other_words import option_hint
+from offpath.runtime.call_hints import call_hint
 from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
 from offpath.runtime.hooks import CodecHooks
@@ -167,8 +167,7 @@ class InputModel:
         (_, made) = msgspec.json.schema_components(
             [self._type], schema_hook=self._check.hooks.schema, ref_template="#/$defs/{name}"
         )
-        own = made.pop(self._type.__name__)
-        own["title"] = self.name
+        own = made.pop(self._type.__name__) | {"title": self.name}
         for name, shape in self._shapes.items():
             own["properties"][name] = shape.schema({})
         return _with_definitions(own, made)
@@ -177,7 +176,7 @@ class InputModel:
         try:
             return self._layout.collect(args, kwargs)
         except TypeError as error:
-            raise InvalidInput(f"task {self.name!r}: {error}{option_hint(str(error))}") from error
+            self._refuse(error, str(error), len(args))
 
     def _decode(self, text: str) -> Bound:
         try:
@@ -197,8 +196,9 @@ class InputModel:
                     self._refuse(error, f"{error} - at `$.{name}`")
         return msgspec.structs.replace(bound, **changes)
 
-    def _refuse(self, error: Exception, text: str) -> NoReturn:
-        refusal = InvalidInput(f"task {self.name!r}: {text}")
+    def _refuse(self, error: Exception, text: str, given: int = 0) -> NoReturn:
+        hint = call_hint(text, self.signature, given)
+        refusal = InvalidInput(f"task {self.name!r}: {text}{hint}")
         # a traceback would repeat an error whose own text quotes a value
         raise refusal from (error if str(error) in text else None)
 
