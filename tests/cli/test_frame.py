@@ -33,6 +33,21 @@ def printed(value: Value, *words: str) -> Result:
     return CliRunner().invoke(program, ["give", *words])
 
 
+@pytest.mark.parametrize("answer", ["n\n", ""], ids=["declined", "ended"])
+def test_what_is_not_confirmed_is_said_to_be_left(
+    run: Run, migrated: str, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    told = run("schedules", "delete", "nightly", "--url", migrated, stdin=answer)
+    assert (told.exit_code, "not confirmed: nothing was changed" in told.stderr) == (1, True)
+
+
+def test_a_duration_without_bounds_names_none(run: Run) -> None:
+    told = run("worker", "--help").output
+    assert "--drain-timeout DURATION" in told
+    assert "None" not in told
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -103,6 +103,21 @@ def test_a_group_is_shown_with_its_counts_value_and_members(shell: Shell) -> Non
     assert "hunter2" not in text
 
 
+def test_groups_are_listed_newest_first(shell: Shell) -> None:
+    assert shell.text("groups", "list") == "no job has queued others\n"
+    assert shell.text("groups", "list", "--open") == "no group is open\n"
+    first, _, _ = filled(shell.url, a_group)
+    second, _, _ = filled(shell.url, a_group)
+    shell.json("groups", "cancel", first)
+    page = shell.json("groups", "list", "--limit", "1")
+    assert ([one["id"] for one in page["items"]], page["next"]) == ([second], second)
+    rest = shell.json("groups", "list", "--after", second)["items"]
+    assert [(one["id"], one["task"], one["state"]) for one in rest] == [(first, "fan", "failed")]
+    opened = shell.json("groups", "list", "--open")["items"]
+    assert [(one["id"], one["open"], one["failed"]) for one in opened] == [(second, 1, 1)]
+    assert f"{second}  fan   open" in shell.text("groups", "list")
+
+
 def test_members_of_a_group_are_listed_up_to_the_limit(shell: Shell) -> None:
     async def two(app: App) -> tuple[str, ...]:
         note = app.tasks["note"]

@@ -82,12 +82,27 @@ def object_at(target: str) -> object:
     module_name, sign, path = target.partition(":")
     if not sign or not module_name or not path:
         raise ConfigurationError(f"{target!r} names no app: write module:attribute, as jobs:app")
+    if module_name.endswith(".py"):
+        module = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise ConfigurationError(f"{module_name} is a file: write its module, {module}:{path}")
     found: object = _module(module_name)
     for name in path.removesuffix("()").split("."):
         if not hasattr(found, name):
-            raise ConfigurationError(f"{target}: {module_name} has no attribute {path!r}")
+            raise ConfigurationError(
+                f"{target}: {module_name} has no attribute {path!r}{_like(name, found)}"
+            )
         found = getattr(found, name)
     return found() if path.endswith("()") and callable(found) else found
+
+
+def _like(name: str, owner: object) -> str:
+    """The attribute that may be meant: one with a name like it, otherwise an app."""
+    from difflib import get_close_matches
+
+    public = [one for one in getattr(owner, "__dict__", ()) if not one.startswith("_")]
+    apps = [one for one in public if isinstance(getattr(owner, one), App)]
+    near = get_close_matches(name, apps, n=1) or get_close_matches(name, public, n=1) or apps[:1]
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _of_settings(name: str) -> App | None:

@@ -1,19 +1,24 @@
-"""``offpath groups``: show, cancel."""
+"""``offpath groups``: list, show, cancel."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import click
 
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.action_log import named, recorded
-from offpath.cli.frame import limit_option, store_command
+from offpath.cli.frame import after_option, limit_option, store_command
 from offpath.cli.job_views import changed_jobs, job_table
 from offpath.cli.selection import Selection
-from offpath.cli.values import Changed, Fields, Part, Shown
-from offpath.operating import views
+from offpath.cli.values import Cell, Changed, Fields, Listing, Part, Shown, Table
+from offpath.operating import list_views, views
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.jobs import JobPage
+from offpath.operating.documents.lists import GroupBriefDocument
+from offpath.store.capabilities import Profile
+from offpath.store.partial import require
 
 _LABELS = 11
 """Characters of a name in a group's fields, as in a job's."""
@@ -22,6 +27,23 @@ _LABELS = 11
 @click.group()
 def groups() -> None:
     """A job and everything that it queued, as one."""
+
+
+@groups.command("list")
+@click.option("--open", "unended", is_flag=True, help="Only groups with jobs that have not ended.")
+@limit_option
+@after_option()
+@store_command
+async def list_groups(app: App, *, unended: bool, limit: int, after: str | None) -> Listing:
+    r"""List groups of several jobs, newest first.
+
+    \b
+    offpath groups list --open
+    """
+    require(app.store().capabilities, Profile.OPERATING)
+    page = await list_views.groups(app, unended=unended, limit=limit, after=after)
+    empty = "no group is open" if unended else "no job has queued others"
+    return Listing(page.items, _group_table(page.items, empty), next=page.next)
 
 
 @groups.command("show")
@@ -61,6 +83,23 @@ async def cancel_group(app: App, *, group_id: str) -> Changed:
     """
     changed = await app.groups.cancel((await views.group_record(app, group_id)).id)
     return changed_jobs(changed, Selection(), "cancelled")
+
+
+def _group_table(found: Sequence[GroupBriefDocument], empty: str) -> Table:
+    columns = ("id", "task", "state", "open", "failed", "policy", "begun")
+    rows: list[tuple[Cell, ...]] = [
+        (
+            one.id,
+            one.task or "(its root is gone)",
+            one.state,
+            one.open,
+            one.failed,
+            one.policy.value,
+            output.ago(one.enqueued_at) if one.enqueued_at else "",
+        )
+        for one in found
+    ]
+    return Table(columns, rows, empty, brief=True)
 
 
 def _fields(known: GroupStanding) -> Fields:

@@ -28,6 +28,11 @@ class Duration(click.FloatRange):
     ) -> None:
         super().__init__(least, most, min_open=above)
 
+    def _describe_range(self) -> str:
+        """The bounds for help; click has ``x<=None`` where there are none."""
+        bounded = self.min is not None or self.max is not None
+        return super()._describe_range() if bounded else ""
+
     def convert(
         self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:

@@ -79,7 +79,7 @@ class Program(click.Group):
             refuse(error, as_json="--json" in given)
             code = error.exit_code
         except click.Abort:
-            click.echo("Aborted!", err=True)
+            click.echo("not confirmed: nothing was changed", err=True)
             code = 1
         sys.exit(code or 0)
 

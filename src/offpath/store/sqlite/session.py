@@ -244,9 +244,8 @@ def connect(
     worker must not come back empty. Raises offpath errors only.
     """
     path = file.path
-    if create and not path.parent.is_dir():
-        message = f"cannot create {path}: the directory {path.parent} does not exist"
-        raise StoreUnavailable(message)
+    if create:
+        require_folder(path)
     with GATE:
         GATE.require()
         file.check()
@@ -283,6 +282,13 @@ def _opened(
     session = Session(connection, before=before, patience=patience)
     GATE.add(session)
     return session
+
+
+def require_folder(path: Path) -> None:
+    """Raise ``StoreUnavailable`` where a file cannot be: nobody made its directory."""
+    if not path.parent.is_dir():
+        message = f"cannot open {path}: the directory {path.parent} does not exist"
+        raise StoreUnavailable(message)
 
 
 def _set_up(session: Session, path: Path, *, reading: bool) -> None:

@@ -58,7 +58,13 @@ from offpath.store.sqlite.ledger import SqliteLedger
 from offpath.store.sqlite.log_events import LogEvents
 from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
 from offpath.store.sqlite.readers import Readers
-from offpath.store.sqlite.session import Session, connect, file_path, require_version
+from offpath.store.sqlite.session import (
+    Session,
+    connect,
+    file_path,
+    require_folder,
+    require_version,
+)
 from offpath.store.sqlite.writer import Shared, Writer
 
 T = TypeVar("T")
@@ -154,10 +160,14 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         )
 
     async def migrations(self) -> list[Migration]:
-        """Every known schema step; a file that does not exist has none applied."""
+        """Every known schema step; a file that does not exist has none applied.
+
+        Raises ``StoreUnavailable`` where its folder does not exist either.
+        """
 
         def read() -> list[Migration]:
             if not self.path.exists():
+                require_folder(self.path)
                 return listing(migrate.KNOWN, [])
             applied = self._once(migrate.applied, create=False)
             return listing(migrate.KNOWN, applied)
