@@ -192,7 +192,7 @@ async def test_the_next_schema_step_is_made_by_the_owner(
 
 _READ_ONLY = {"migration", "door_task"}
 """Tables that a worker may not write."""
-_WORKERS = {"task_default", "declaration", "stat"}
+_WORKERS = {"task_default", "declaration", "stat", "run"}
 """Tables that only workers write, beside those of the ledger."""
 _PRUNED = {"worker", "claim"}
 """Tables whose rows an operator may remove, and not make."""

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.test import override_settings
 
 from offpath.contrib.django import OffpathBackend, app_of, names, task
+from offpath.contrib.django.results import result_of
 from tests.architecture.named_tests import is_test
 from tests.contrib.django import site, tasks
 from tests.contrib.django.conftest import with_options, work
@@ -99,6 +100,15 @@ def test_what_is_enqueued_is_the_task_with_its_arguments(alias: str, of: Any) ->
         assert (result.started_at, result.last_attempted_at, result.finished_at) == (None,) * 3
         with pytest.raises(ValueError, match="not finished"):
             _ = result.return_value
+
+
+def test_the_task_of_a_result_has_no_time_of_another_call(alias: str) -> None:
+    """The backend knows a task by the first copy of it that it saw, which may have a time."""
+    result = tasks.double.using(backend=alias).enqueue(2)
+    with app_of(alias).blocking as client:
+        record = client.jobs.get(result.id)
+    later = tasks.double.using(backend=alias, run_after=datetime(2040, 1, 1, tzinfo=UTC))
+    assert result_of(later, record).task.run_after is None
 
 
 def test_a_result_is_the_same_however_it_is_read(alias: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
@@ -93,8 +94,9 @@ def result_of(task: Any, record: JobRecord) -> Any:  # noqa: ANN401 - Django's
 def _as_enqueued(task: Any, record: JobRecord) -> Any:  # noqa: ANN401 - Django's
     later = record.run_at if record.run_at > record.enqueued_at else None
     try:
-        return task.using(
-            priority=record.priority, queue_name=record.queue, run_after=_shown(later)
+        # not by using(), which takes a None for "as it is": the task may be one with a time
+        return replace(
+            task, priority=record.priority, queue_name=record.queue, run_after=_shown(later)
         )
     except InvalidTask:  # an operator gave it a queue or a priority that Django has not
         return task
