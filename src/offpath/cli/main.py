@@ -94,6 +94,7 @@ REGISTERED = {
     "celery": "Move a code base from Celery to offpath.",
     "dashboard": "Look at jobs, queues, workers and schedules in a browser.",
     "economy": "Operations, payouts and subscriptions of an app.",
+    "import": "Move jobs and schedules here from another queue.",
     "ledger": "The credits ledger: balances, statements, proofs, checkpoints.",
     "reconcile": "Compare a processor's file with the ledger.",
 }
