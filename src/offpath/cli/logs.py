@@ -23,7 +23,31 @@ def configure(level: str, style: str) -> None:
         raise InvalidArgument(f"there is no log level {level!r}: use debug, info, warning or error")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if style == "json" else _TextLines())
+    handler.addFilter(_not_shown_yet)
     logging.basicConfig(level=number, handlers=[handler], force=True)
+
+
+def _not_shown_yet(record: logging.LogRecord) -> bool:
+    """True if no handler of the program's own has written a record to the terminal already.
+
+    A project may give a logger one, as Django does with its own while ``DEBUG`` is on; each record
+    of it would be there twice.
+    """
+    at: logging.Logger | None = logging.getLogger(record.name)
+    while at is not None and at.parent is not None:
+        if any(_writes(one, record) for one in at.handlers):
+            return False
+        at = at.parent
+    return True
+
+
+def _writes(handler: logging.Handler, record: logging.LogRecord) -> bool:
+    stream = handler.stream if isinstance(handler, logging.StreamHandler) else None
+    return (
+        stream in {sys.stdout, sys.stderr}
+        and record.levelno >= handler.level
+        and bool(handler.filter(record))
+    )
 
 
 class _TextLines(logging.Formatter):

@@ -97,17 +97,45 @@ def test_what_json_has_not_is_refused_by_the_arguments_name(
     alias: str, value: Any, named: str
 ) -> None:
     describe = tasks.describe.using(backend=alias)
-    with pytest.raises(TypeError, match=f"argument 2 is a {named}"):
+    with pytest.raises(TypeError, match=f"argument 2 is of type {named}"):
         describe.enqueue(1, value)
-    with pytest.raises(TypeError, match=f"order is a {named}"):
+    with pytest.raises(TypeError, match=f"order is of type {named}"):
         describe.enqueue(order=value)
     assert count(alias) == 0
+
+
+@pytest.mark.parametrize(
+    ("of", "args", "kwargs", "word"),
+    [
+        (tasks.double, [], {}, r"tasks\.double\(n: .*missing a required argument: 'n'"),
+        (tasks.double, [1, 2], {}, "too many positional arguments"),
+        (tasks.double, [], {"m": 1}, "'n'"),
+        (tasks.double, [1], {"m": 1}, "unexpected keyword argument 'm'"),
+        (tasks.attempt, [1, 2], {}, "too many positional arguments"),  # beside the context
+        (tasks.attempt, [], {"context": 1}, "context"),
+        (tasks.double_later, [], {}, "'n'"),
+    ],
+)
+def test_arguments_that_the_task_does_not_take_are_refused(
+    alias: str, of: Any, args: list[Any], kwargs: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(TypeError, match=word):
+        of.using(backend=alias).enqueue(*args, **kwargs)
+    assert count(alias) == 0
+
+
+def test_the_annotations_of_a_task_are_not_looked_at(alias: str) -> None:
+    """As Django has it: a task that says int and is given a text gets the text."""
+    result = tasks.double.using(backend=alias).enqueue("a")
+    work(alias)
+    result.refresh()
+    assert result.return_value == "aa"
 
 
 def test_a_lazy_text_and_a_row_are_refused_by_the_arguments_name(alias: str) -> None:
     describe = tasks.describe.using(backend=alias)
     for value in (gettext_lazy("word"), TaskJob(id="a")):
-        with pytest.raises(TypeError, match=r"order is a .*: give its id or its text"):
+        with pytest.raises(TypeError, match=r"order is of type .*: give its id or its text"):
             describe.enqueue(order=value)
     assert count(alias) == 0
 

@@ -8,7 +8,7 @@ import pytest
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
-from django.test import override_settings
+from django.test import modify_settings, override_settings
 
 from offpath.contrib.django import app_of
 from offpath.contrib.django.checks import check_schema, worker_messages
@@ -43,10 +43,37 @@ def test_nothing_is_said_of_a_good_backend(alias: str) -> None:
         ({"settings": {"queues": "default:5"}}, ["offpath.E003"]),  # QUEUES has mail, too
         ({"settings": {"queues": ["default", "mail"]}}, []),
         ({"settings": {"queues": "default:5,*"}}, []),
+        ({"enque": "now"}, ["offpath.E005"]),
+        ({"settings": {"retri": 3}}, ["offpath.E006"]),
+        ({"settings": {"poll_interval": "soon"}}, ["offpath.E006"]),
+        ({"settings": {"retry": -1}}, ["offpath.E006"]),
+        ({"app": "tests.contrib.django.test_checks.said"}, ["offpath.E006"]),
+        ({"app": "tests.contrib.nowhere.app"}, ["offpath.E006"]),
+        ({"imports": ["tests.contrib.django.tasks"]}, []),
+        ({"imports": ["nowhere.tasks"]}, ["offpath.E006"]),
+        ({"imports": ["tests.contrib.django.task"]}, ["offpath.E006"]),
     ],
 )
 def test_what_is_wrong_is_said(alias: str, options: dict[str, Any], ids: list[str]) -> None:
     assert said(alias, **options) == ids
+
+
+@pytest.mark.parametrize(
+    ("options", "word"), [({"enque": "now"}, "'enqueue'"), ({"settings": {"thread": 3}}, "threads")]
+)
+def test_a_slip_is_told_with_what_was_meant(alias: str, options: dict[str, Any], word: str) -> None:
+    with with_options(alias, **options):
+        (told,) = task_backends[alias].check()
+    assert ("did you mean" in told.msg, word in told.msg) == (True, True), told.msg
+
+
+def test_a_backend_whose_app_is_not_installed_is_told(alias: str) -> None:
+    from tests.contrib.django import tasks
+
+    with modify_settings(INSTALLED_APPS={"remove": ["offpath.contrib.django"]}):
+        assert said(alias) == ["offpath.E007"]
+        with pytest.raises(ImproperlyConfigured, match=r"INSTALLED_APPS.*offpath_worker"):
+            tasks.double.using(backend=alias)
 
 
 def test_a_queue_of_a_task_that_no_worker_serves_is_told(alias: str) -> None:

@@ -131,7 +131,7 @@ def test_a_result_is_the_same_however_it_is_read(alias: str) -> None:
 
 def test_async_calls_refuse_the_same(alias: str) -> None:
     used = tasks.double.using(backend=alias)
-    with pytest.raises(TypeError, match="argument 1 is a datetime"):
+    with pytest.raises(TypeError, match="argument 1 is of type datetime"):
         run(used.aenqueue(datetime.now(UTC)))
     given = site._tasks()
     given[alias]["QUEUES"] = ["other"]

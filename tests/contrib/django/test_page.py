@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.architecture.page import ROOT, blocks
 from tests.contrib.processes import Processes, posted, write_files
 from tests.contrib.urls import run_sql
 from tests.integration.polling import eventually
@@ -33,6 +34,15 @@ for _ in range({MANY // 50}):
 """
 
 
+def _commands() -> tuple[list[list[str]], list[str], list[str]]:
+    """The commands of the page: those before the worker, the worker, and the one behind it."""
+    page = (ROOT / "docs" / "integrations" / "django.md").read_text("utf-8")
+    (shown,) = (one for one in blocks(page) if one.kind == "console")
+    lines = [line.removeprefix("$ python ").split("#")[0] for line in shown.text.splitlines()]
+    *before, worker, jobs = [line.split() for line in lines]
+    return before, worker, jobs
+
+
 @pytest.mark.timeout(240)
 async def test_every_order_has_its_receipt_whatever_was_restarted(
     own_postgres: PostgresCluster, tmp_path: Path
@@ -44,11 +54,12 @@ async def test_every_order_has_its_receipt_whatever_was_restarted(
     assert run_sql(url, "show max_connections") == [("100",)]
     run = Processes(tmp_path, {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "settings"})
     try:
-        run.run("manage.py", "makemigrations", "shop")
-        run.run("manage.py", "migrate")
+        before, worker, jobs = _commands()
+        for command in before:
+            run.run(*command)
         run.start("manage.py", "runserver", "--noreload", str(port))
         run.run("-c", _ENQUEUE)
-        run.start("manage.py", "offpath_worker")
+        run.start(*worker)
         home = f"http://127.0.0.1:{port}/orders?item=b"
         done = "select count(*) from offpath.job where state = 'succeeded'"
         await eventually(lambda: run_sql(url, done)[0][0] > MANY // 10, within=60, what="some end")
@@ -63,7 +74,7 @@ async def test_every_order_has_its_receipt_whatever_was_restarted(
         assert len(orders) >= MANY + POSTED
         assert {one for (one,) in orders} >= set(placed)
         assert run_sql(url, "select order_id from shop_receipt order by 1") == orders
-        run.run("manage.py", "offpath", "jobs", "list")
+        run.run(*jobs)
         run.run("manage.py", "check", "--database", "default")
     finally:
         run.destroy()

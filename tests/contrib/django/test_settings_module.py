@@ -21,28 +21,43 @@ FILES = {
 import os
 from pathlib import Path
 SECRET_KEY = "x"
-INSTALLED_APPS = ["shop", "offpath.contrib.django"]
+DEBUG = "DEBUGGED" in os.environ
+ROOT_URLCONF = "shop.urls"
+INSTALLED_APPS = os.environ.get("APPS", "shop offpath.contrib.django").split()
 DATABASES = {"default": {
     "ENGINE": "django.db.backends.sqlite3", "NAME": Path(__file__).parent / "site.db",
-    "OPTIONS": {"transaction_mode": "IMMEDIATE"},
+    "OPTIONS": {"transaction_mode": os.environ.get("MODE", "IMMEDIATE")},
 }}
 TASKS = {
     "other": {"BACKEND": "shop.quiet.Nothing"},
     "default": {
         "BACKEND": "offpath.contrib.django.OffpathBackend",
-        "OPTIONS": {"imports": os.environ.get("IMPORTS", "").split()},
+        "OPTIONS": {
+            "imports": os.environ.get("IMPORTS", "").split(),
+            **dict.fromkeys(os.environ.get("OTHERS", "").split(), "now"),
+        },
     },
 }
 """,
     "shop/__init__.py": "",
-    "shop/quiet.py": "class Nothing: ...\n",
+    "shop/quiet.py": """
+from offpath.contrib.django.names import BaseTaskBackend
+
+class Nothing(BaseTaskBackend):
+    def enqueue(self, task, args, kwargs): ...
+""",
+    "shop/urls.py": "import shop.tasks\n\nurlpatterns = []\n",
     "shop/tasks.py": """
-import os, signal
+import logging, os, signal
 from offpath.contrib.django import task
 
 @task
 def double(n: int) -> int:
     return 2 * n
+
+@task
+def say(text: str) -> None:
+    logging.getLogger("django.shop").info(text)
 
 @task(takes_context=True)
 def die_once(context) -> int:
@@ -84,6 +99,37 @@ def test_its_tasks_run_and_are_listed(project: Processes) -> None:
     assert (code, "shop.tasks.double" in text) == (0, True), text
     code, text = offpath(project, "jobs", "list", "--url", f"sqlite:///{project.folder}/site.db")
     assert (code, "succeeded" in text) == (0, True), text
+
+
+def manage(project: Processes, *arguments: str, **variables: str) -> tuple[int, str]:
+    found = subprocess.run(
+        [sys.executable, "-m", "django", *arguments], cwd=project.folder,
+        env={**os.environ, "PYTHONPATH": str(project.folder),
+             "DJANGO_SETTINGS_MODULE": "site_settings", **variables},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return found.returncode, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "word"),
+    [
+        ({}, 0, "no issues"),
+        ({"MODE": "DEFERRED"}, 0, "offpath.W003"),
+        ({"OTHERS": "enque"}, 1, "did you mean 'enqueue'?"),
+        ({"APPS": "shop"}, 1, "add 'offpath.contrib.django' to INSTALLED_APPS"),
+    ],
+)
+def test_a_check_of_the_project_tells_what_is_wrong(
+    project: Processes, variables: dict[str, str], code: int, word: str
+) -> None:
+    ended, text = manage(project, "check", **variables)
+    assert (ended, word in text) == (code, True), text
+
+
+def test_a_worker_does_not_start_with_a_slip_in_the_settings(project: Processes) -> None:
+    ended, text = manage(project, "offpath_worker", "--until-idle", OTHERS="enque")
+    assert (ended, "offpath.E005" in text) == (1, True), text
 
 
 # -- what goes wrong elsewhere -------------------------------------------------------------------
@@ -174,3 +220,13 @@ def test_other_settings_of_the_environment_are_refused(project: Processes) -> No
         project, "worker", "--app", "site_settings", DJANGO_SETTINGS_MODULE="shop.other"
     )
     assert (code, "give one of the two" in text) == (2, True), text
+
+
+@pytest.mark.parametrize("variables", [{}, {"DEBUGGED": "1"}])
+def test_a_worker_writes_a_line_of_djangos_once(
+    migrated: Processes, variables: dict[str, str]
+) -> None:
+    """With DEBUG, Django's own handler writes it, and without, ours does."""
+    script(migrated, "from shop.tasks import say\nsay.enqueue('heard by all')")
+    ended, text = manage(migrated, "offpath_worker", "--until-idle", **variables)
+    assert (ended, text.count("heard by all")) == (0, 1), text

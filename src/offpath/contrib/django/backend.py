@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
@@ -17,6 +18,7 @@ from django.utils import timezone
 from offpath.contrib.django import names
 from offpath.contrib.django.checks import messages
 from offpath.contrib.django.handler import known_run, native
+from offpath.contrib.django.installed import require_installed
 from offpath.contrib.django.results import ready, result_of
 from offpath.contrib.django.table import table_of
 from offpath.errors import InvalidArgument, JobNotFound
@@ -72,17 +74,22 @@ class OffpathBackend(names.BaseTaskBackend):  # type: ignore[misc] # Django ship
         self._table.sender = OffpathBackend
 
     def validate_task(self, task: Any) -> None:  # noqa: ANN401 - a Task
-        """Check a task, and let workers know it: Django calls this where one is defined."""
+        """Check a task, and let workers know it: Django calls this where one is defined.
+
+        Raises ``InvalidTask``, and ``ImproperlyConfigured`` where our app is not installed.
+        """
+        require_installed(f'TASKS["{self.alias}"]')
         super().validate_task(task)
         self._table.add(task)
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - a TaskResult
         """Write a job of a task; returns its result, which has its id.
 
-        Raises ``InvalidTask``, ``TypeError`` for arguments that are no JSON, and what
-        ``app.enqueue`` does.
+        Raises ``InvalidTask``, ``TypeError`` for arguments that the task does not take or that are
+        no JSON, and what ``app.enqueue`` does.
         """
         self.validate_task(task)
+        _require_fitting(task, args, kwargs)
         app = self._table.app()
         result = ready(task, app.new_id(), *_as_json(args, kwargs))
         sending = app.tasks[task.module_path].options(
@@ -175,6 +182,21 @@ _TOLD: Final[set[str]] = set()
 """The places that were warned about already."""
 
 
+def _require_fitting(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:  # noqa: ANN401 - a Task
+    """Raise the ``TypeError`` of the call that a worker would make, with the task's parameters."""
+    takes = _signature(task.func)
+    context = (None,) if task.takes_context else ()
+    try:
+        takes.bind(*context, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{task.module_path}{takes}: {error}") from None
+
+
+@lru_cache(maxsize=1024)
+def _signature(function: Callable[..., Any]) -> Signature:
+    return signature(function)
+
+
 def _as_json(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     named = [(f"argument {at}", one) for at, one in enumerate(args, 1)]
     for name, one in (*named, *kwargs.items()):
@@ -183,7 +205,7 @@ def _as_json(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], di
         except TypeError as error:
             kind = type(one).__name__
             raise TypeError(
-                f"{name} is a {kind}, which JSON has not: give its id or its text ({error})"
+                f"{name} is of type {kind}, which JSON has not: give its id or its text ({error})"
             ) from error
     return list(args), kwargs
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.db import connections
 
-from offpath.contrib.django.database import MODES, dialect_of
+from offpath.contrib.django.database import MODES, OPTIONS, dialect_of
+from offpath.contrib.django.installed import APP, not_installed
 from offpath.contrib.schema_steps import known_steps
-from offpath.errors import ConfigurationError
+from offpath.errors import ConfigurationError, OffpathError
+from offpath.model.checks import like
 from offpath.model.served import OTHERS, by_queue
 
 if TYPE_CHECKING:
@@ -27,6 +31,36 @@ def messages(
     ``queues`` are those of Django's setting; empty where a task may have any.
     """
     place = f'TASKS["{alias}"]'
+    found = [*_of_names(place, table), *_of_mode(place, table)]
+    yield from found
+    if not any(one.is_serious() for one in found):
+        yield from _of_app(place, table)
+    yield from _of_queues(place, table, queues)
+    yield from _of_async_tasks(place, table)
+
+
+def _of_names(place: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
+    if not apps.is_installed(APP):
+        yield checks.Error(not_installed(place), id="offpath.E007")
+    for name in sorted(set(table.options) - set(OPTIONS)):
+        yield checks.Error(
+            f"{place}: OPTIONS has no {name!r}; {like(name, OPTIONS)}", id="offpath.E005"
+        )
+    for name in table.options.get("imports", ()):
+        if not _is_there(name):
+            yield checks.Error(
+                f'{place}: OPTIONS["imports"]: there is no module {name!r}', id="offpath.E006"
+            )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # of a package that is not there
+        return False
+
+
+def _of_mode(place: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
     if table.mode not in MODES:
         yield checks.Error(
             f'{place}: OPTIONS["enqueue"] is one of {", ".join(MODES)}', id="offpath.E004"
@@ -45,8 +79,14 @@ def messages(
             hint="With the jobs in the same database as your rows, nothing is lost.",
             id="offpath.W002",
         )
-    yield from _of_queues(place, table, queues)
-    yield from _of_async_tasks(place, table)
+
+
+def _of_app(place: str, table: TaskTable) -> Iterator[checks.CheckMessage]:
+    """Tell of settings that the app does not take, as a worker would when it starts."""
+    try:
+        table.app()
+    except (OffpathError, ImportError) as error:
+        yield checks.Error(f"{place}: {error}", id="offpath.E006")
 
 
 def _of_queues(

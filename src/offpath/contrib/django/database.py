@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MODES: Final = ("transaction", "on_commit", "now")
 """The ways to enqueue."""
+OPTIONS: Final = ("app", "database", "enqueue", "imports", "settings", "url")
+"""The options that a backend of ours has in ``TASKS``."""
 _DIALECTS: Final[dict[str, Dialect]] = {"postgresql": "postgres", "sqlite": "sqlite"}
 _NOT_THE_SERVERS: Final = frozenset(
     {"pool", "isolation_level", "server_side_binding", "cursor_factory", "assume_role", "context"}
