@@ -105,6 +105,7 @@ def test_a_failed_job_is_a_dead_letter(run: Run, migrated: str, processes: Proce
     assert '"ok":false' in output
     assert "hunter2" not in output
     url = ("--url", migrated)
+    assert run("dead", "list", "--error-type", "Nope", *url).output == "no dead jobs match\n"
     listed = run("dead", "list", *url)
     assert "\\x1b[31mred" in listed.output
     assert "\x1b" not in listed.output

@@ -40,6 +40,13 @@ def test_what_does_not_fit_keeps_headings_and_ids_apart_and_a_line_a_row() -> No
     assert "…" in other
 
 
+def test_a_column_without_anything_in_it_is_left_out_where_room_is_wanted() -> None:
+    columns = (*COLUMNS[:2], "runs", *COLUMNS[2:])
+    rows = [(*row[:2], "", *row[2:]) for row in ROWS]
+    assert fitted(columns, rows, 80) == fitted(COLUMNS, ROWS, 80)
+    assert "runs" in fitted(columns, rows, 200)[0]
+
+
 def test_a_lone_id_keeps_enough_to_be_nobody_elses() -> None:
     (_, line) = fitted(COLUMNS, ROWS[:1], 60)
     assert line.split()[0] == "01a2299a-42f9-7695"
@@ -57,7 +64,9 @@ def test_a_name_that_is_no_id_of_ours_is_cut_nowhere() -> None:
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("words", [("jobs", "list"), ("outbox", "list"), ("workers",)])
+@pytest.mark.parametrize(
+    "words", [("jobs", "list"), ("outbox", "list"), ("workers",), ("audit", "list")]
+)
 def test_lists_fit_a_terminal_of_80_columns(
     run: Run, migrated: str, here: Path, words: tuple[str, ...]
 ) -> None:
@@ -68,12 +77,22 @@ def test_lists_fit_a_terminal_of_80_columns(
         run("enqueue", *given, "--url", migrated)
     lines = _on_a_terminal(here, *words, "--url", migrated)
     assert [line for line in lines if len(line) > 80] == []
+    assert "\x1b" not in "".join(lines), "headings are plain in every table"
+    if words == ("audit", "list"):
+        assert "outcome" in lines[0]
+        assert [line.split()[1] for line in lines[1:]] == ["job.enqueue"] * 3
     if words == ("jobs", "list"):
         assert len(lines) == 4
         shown = lines[1].split()[0]
         whole = json.loads(run("jobs", "show", shown, "--json", "--url", migrated).output)["id"]
         assert whole.startswith(shown)
         assert whole != shown
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_headings_of_tables_that_go_on_below_are_plain_too(migrated: str, here: Path) -> None:
+    lines = _on_a_terminal(here, "config", "show")
+    assert "\x1b" not in "".join(lines)
 
 
 def _on_a_terminal(folder: Path, *words: str) -> list[str]:

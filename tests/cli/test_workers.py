@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import offpath
-from offpath.model.lease import WorkerAsk, WorkerInfo
+from offpath.cli.health import member_table
+from offpath.health.fleet import member
+from offpath.model.health import Condition, LoopReport, WorkerReport
+from offpath.model.lease import WorkerAsk, WorkerInfo, WorkerRecord
 from tests.cli.conftest import Run, document
 
 WORKER = "0198c0de-aaaa-7000-8000-000000000009"
@@ -73,6 +78,23 @@ def test_the_name_alone_lists_them(run: Run, url: str) -> None:
     (one,) = json.loads(alone.output)["items"]
     assert one["info"]["id"] == WORKER
     assert json.loads(named.output)["items"][0]["info"] == one["info"]
+
+
+def test_a_worker_that_is_gone_is_not_called_well() -> None:
+    report = WorkerReport(
+        loops=(LoopReport(name="lease", condition=Condition.HEALTHY, state="resting"),)
+    )
+    at = datetime(2026, 11, 30, tzinfo=UTC)
+    info = WorkerInfo(id=WORKER, host="web-1", pid=7, version="1", concurrency=5, tasks=("mail",))
+    record = WorkerRecord(
+        info=info, started_at=at, seen_at=at, expires_at=at, late=False, running=0
+    )
+
+    def loops(one: WorkerRecord) -> str:
+        return str(member_table([replace(member(one), report=report)]).rows[0][3])
+
+    assert loops(record) == "1 well"
+    assert loops(replace(record, gone_at=at)) == "-"
 
 
 @pytest.mark.parametrize("request_", ["quiet", "resume", "stop"])

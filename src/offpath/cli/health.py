@@ -19,7 +19,7 @@ from offpath.cli.option_values import Duration
 from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.errors import StoreUnavailable
-from offpath.health.fleet import FleetMember
+from offpath.health.fleet import FleetMember, WorkerPresence
 from offpath.health.probe_client import (
     ProbeUnreachable,
     ask_probe,
@@ -198,13 +198,15 @@ def member_table(members: Iterable[FleetMember]) -> Table:
 
 
 def _health(member: FleetMember) -> str:
+    if member.presence is WorkerPresence.GONE:  # its last report is of when it ran
+        return "-"
     if member.report is None:
         return "unknown"
     if member.ill:
         return member.ill
     loops = member.report.loops
     begin = sum(one.condition is Condition.STARTING for one in loops)
-    return f"{len(loops) - begin} healthy" + (f", {begin} starting" if begin else "")
+    return f"{len(loops) - begin} well" + (f", {begin} starting" if begin else "")
 
 
 def _running(member: FleetMember) -> str:

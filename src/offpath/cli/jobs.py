@@ -317,7 +317,10 @@ async def list_dead(app: App, *, limit: int, after: str | None, where: Filters) 
     offpath dead list
     offpath dead list --task send_mail --reason exhausted
     """
-    return job_page(await app.dead.list(limit=limit, after=after, **where), "no dead jobs")
+    return job_page(
+        await app.dead.list(limit=limit, after=after, **where),
+        "no dead jobs match" if where else "no dead jobs",
+    )
 
 
 @dead.command("show")

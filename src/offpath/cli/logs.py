@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from offpath.cli.output import clean, clean_block, json_line
 from offpath.errors import InvalidArgument
-from offpath.jobs.client.fates import TRACEBACK
+from offpath.jobs.client.fates import FATES, OWN_FIELDS, TRACEBACK
 
+_LEAST_TOLD: Final = 4
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -22,7 +23,8 @@ def configure(level: str, style: str) -> None:
     if number is None:
         raise InvalidArgument(f"there is no log level {level!r}: use debug, info, warning or error")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if style == "json" else _TextLines())
+    lines = _JsonLines() if style == "json" else _TextLines(brief=sys.stderr.isatty())
+    handler.setFormatter(lines)
     handler.addFilter(_not_shown_yet)
     logging.basicConfig(level=number, handlers=[handler], force=True)
 
@@ -53,17 +55,22 @@ def _writes(handler: logging.Handler, record: logging.LogRecord) -> bool:
 class _TextLines(logging.Formatter):
     """One line for each record, with its fields behind it; a traceback follows, indented.
 
+    ``brief`` leaves out what the message says already: a terminal is read by a person.
+
     Names and errors come from jobs. They must not steer the terminal, and no line break of theirs
     may begin what looks like a record of ours.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, brief: bool = False) -> None:
+        self._brief = brief
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
         fields = _fields(record)
         trace = fields.pop(TRACEBACK, None) or _trace(self, record)
         record.message = record.getMessage()
+        if self._brief:
+            fields = _untold(fields, record)
         record.asctime = self.formatTime(record)
         line = clean(self.formatMessage(record))
         if fields:
@@ -83,6 +90,22 @@ class _JsonLines(logging.Formatter):
         if trace := _trace(self, record):
             line["error"] = trace
         return json_line(msgspec.json.encode(line, enc_hook=repr))
+
+
+def _untold(fields: dict[str, Any], record: logging.LogRecord) -> dict[str, Any]:
+    """The fields that the message does not tell. The line of a job's fate is made of its own."""
+    fate = record.name == FATES and fields.keys() >= {"job_id", "queue"}
+    own = OWN_FIELDS if fate else frozenset[str]()
+    return {
+        name: value
+        for name, value in fields.items()
+        if name not in own and not _told(str(value), record.message)
+    }
+
+
+def _told(value: str, message: str) -> bool:
+    """True if a message has the value: a short one may stand in it by accident."""
+    return len(value) >= _LEAST_TOLD and value in message
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 import click
 import msgspec
 
-from offpath.cli.tables import fitted
+from offpath.cli.tables import fitted, with_short_ids
 from offpath.cli.values import DONE, Cell, Failed, Fields, Part, Quote, Table, Value
 from offpath.operating.redaction import decoded
 from offpath.operating.times import ago, short, when
@@ -107,17 +107,18 @@ def print_table(
 
 
 def _print_fitted(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows that fit the terminal: long cells go on below, ids stay whole to be copied."""
+    """Rows that fit the terminal: long cells go on below, ids are cut as in short lists."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    width = get_terminal_size().columns
+    table = Table(box=None, pad_edge=False, header_style="")
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == "id")
-    for row in rows:
+    for row in with_short_ids(columns, rows, width):
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    Console(width=width).print(table)
 
 
 def _print_whole(rows: Sequence[Sequence[str]]) -> None:

@@ -20,13 +20,14 @@ Texts = Sequence[Sequence[str]]
 def fitted(columns: Sequence[str], rows: Texts, width: int) -> list[str]:
     """The lines of rows under their headings, within a width if that can be; ids stand first.
 
-    Where they do not fit, ids are cut to their unique beginnings, which commands take. Then the
-    widest cells are cut (``…``), but no heading.
+    Where they do not fit, ids are cut to their unique beginnings, which commands take. Then
+    columns in which nothing stands are left out, and the widest cells are cut (``…``), but no
+    heading.
     """
-    room = width - len(GAP) * (len(columns) - 1)
-    texts = [list(columns), *rows]
-    if sum(_widths(texts)) > room:
-        texts = [list(columns), *_shortened(rows)]
+    texts: Texts = [list(columns), *with_short_ids(columns, rows, width)]
+    if not _fits(texts, width):
+        texts = _without_empty(texts)
+    columns, room = texts[0], width - len(GAP) * (len(texts[0]) - 1)
     widths = _widths(texts)
     least = [min(have, max(len(name), _LEAST)) for name, have in zip(columns, widths, strict=True)]
     least[0] = widths[0]  # half a beginning stands for nothing
@@ -35,6 +36,21 @@ def fitted(columns: Sequence[str], rows: Texts, width: int) -> list[str]:
         can_give = (n for n, have in enumerate(widths) if have > least[n])
         widths[max(can_give, key=widths.__getitem__)] -= 1
     return _lines(texts, widths)
+
+
+def with_short_ids(columns: Sequence[str], rows: Texts, width: int) -> Texts:
+    """The rows; with the beginnings of their ids where they are wider than this."""
+    return rows if _fits([columns, *rows], width) else _shortened(rows)
+
+
+def _fits(texts: Texts, width: int) -> bool:
+    return sum(_widths(texts)) + len(GAP) * (len(texts[0]) - 1) <= width
+
+
+def _without_empty(texts: Texts) -> Texts:
+    """The heading and the rows without columns in which no row has anything."""
+    kept = [column for column in zip(*texts, strict=True) if any(column[1:])]
+    return [list(row) for row in zip(*kept, strict=True)]
 
 
 def _widths(rows: Texts) -> list[int]:

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 TRACEBACK: Final = "traceback"
 """The field of a record that has an attempt's traceback, which is not part of the line."""
 
+OWN_FIELDS: Final = frozenset(
+    ("job_id", "task", "queue", "state", "attempt", "attempts", "reason", "error_type", "run_at")
+)
+"""Fields of a line for programs: what its text says to people."""
 _log = log.logger("jobs")
+FATES: Final = _log.logger.name
+"""The logger of these lines."""
 _K = EventKind
 
 

@@ -182,6 +182,24 @@ def test_every_kind_of_end_is_in_the_matrix() -> None:
     assert outcomes == set(Outcome.__args__)
 
 
+def test_a_terminal_is_told_nothing_twice(caplog: pytest.LogCaptureFixture) -> None:
+    Fates({}).moved(MATRIX["failed"][0], AT)
+    (record,) = told(caplog)
+    assert " [job_id=" in logs._TextLines().format(record)
+    record.tenant = "acme"  # a field of the program's own
+    brief = logs._TextLines(brief=True).format(record)
+    assert brief.endswith(f"{record.getMessage()} [tenant=acme]")
+
+
+def test_a_handlers_own_line_keeps_what_it_does_not_say_on_a_terminal() -> None:
+    fields = {"job_id": ID, "task": "charge", "queue": "money", "attempt": 1}
+    record = logging.makeLogRecord(
+        {"name": "offpath.job", "levelname": "INFO", "msg": "charge: 1 of 2", **fields}
+    )
+    brief = logs._TextLines(brief=True).format(record)
+    assert brief.endswith(f"charge: 1 of 2 [job_id={ID} queue=money attempt=1]")
+
+
 @pytest.mark.parametrize(
     ("detail", "seen", "unseen"),
     [
