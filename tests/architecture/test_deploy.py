@@ -5,7 +5,10 @@ from __future__ import annotations
 import configparser
 import json
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,6 +34,11 @@ DEPLOYMENT = next(one for one in MANIFESTS if one["kind"] == "Deployment")
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
 PROBE = ["offpath", "health", "--url", "http://127.0.0.1:8080"]
+
+
+KUSTOMIZATION: dict[str, Any] = yaml.safe_load(
+    (ROOT / "deploy" / "kustomization.yaml").read_text("utf-8")
+)
 
 
 def unit(name: str = "offpath-worker") -> configparser.ConfigParser:
@@ -299,3 +307,40 @@ def test_whoever_takes_a_handler_over_has_little_to_take() -> None:
     assert UNIT["UMask"] == "0077"
     shut = ("NoNewPrivileges", "ProtectHome", "PrivateDevices", "RestrictSUIDSGID")
     assert [UNIT[each] for each in shut] == ["true"] * len(shut)
+
+
+def images_of(one: dict[str, Any]) -> set[str]:
+    pod = one.get("spec", {}).get("template", {}).get("spec", {})
+    return {
+        each["image"].partition(":")[0]
+        for each in (*pod.get("initContainers", ()), *pod.get("containers", ()))
+    }
+
+
+def test_the_kustomization_is_of_files_and_images_that_are_there() -> None:
+    files = [ROOT / "deploy" / name for name in KUSTOMIZATION["resources"]]
+    objects = [one for file in files for one in yaml.safe_load_all(file.read_text("utf-8"))]
+    named = [(one["kind"], one["metadata"]["name"]) for one in objects]
+    assert sorted(named) == sorted(
+        (one["kind"], one["metadata"]["name"]) for one in (*MANIFESTS, *DASHBOARD)
+    )
+    used = set().union(*(images_of(one) for one in objects))
+    assert {one["name"] for one in KUSTOMIZATION["images"]} == used
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, and no cluster")
+def test_kubectl_builds_the_kustomization_with_the_image_of_an_overlay(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "kustomization.yaml").write_text(
+        "resources: [../deploy]\nnamePrefix: shop-\n"
+        "images: [{name: offpath-service, newName: registry.example/shop, newTag: v7}]\n"
+    )
+    built = subprocess.run(
+        ["kubectl", "kustomize", tmp_path / "shop"], capture_output=True, text=True, check=True
+    )
+    objects = list(yaml.safe_load_all(built.stdout))
+    assert len(objects) == len(MANIFESTS) + len(DASHBOARD)
+    assert all(one["metadata"]["name"].startswith("shop-offpath-") for one in objects)
+    assert set().union(*(images_of(one) for one in objects)) == {"registry.example/shop"}
+    assert "offpath-service" not in built.stdout

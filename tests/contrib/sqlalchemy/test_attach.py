@@ -6,14 +6,21 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import create_engine, event, text
+from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.ext.asyncio import (
     AsyncSession,
     async_scoped_session,
     async_sessionmaker,
     create_async_engine,
 )
-from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    mapped_column,
+    scoped_session,
+    sessionmaker,
+)
 
 import offpath
 from offpath.contrib.sqlalchemy import attach, on
@@ -47,6 +54,15 @@ def engine(url: str) -> Iterator[Any]:
 
 def receipt(app: offpath.App, order: int) -> offpath.Job[Any, Any]:
     return app.tasks["receipt"].job(order)
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Order(Base):
+    __tablename__ = "orders"
+    id: Mapped[int] = mapped_column(primary_key=True)
 
 
 INSERT = "insert into orders (id) values ({})"
@@ -85,6 +101,47 @@ async def test_a_blocking_session_carries_the_app(app: offpath.App, url: str, en
         on(session).enqueue(receipt(app, 2))
         session.rollback()
     assert await counts(app, url) == (1, 1)
+
+
+@pytest.mark.parametrize("expires", [True, False])
+async def test_rows_that_expire_with_the_commit_leave_the_session_its_app(
+    app: offpath.App, url: str, engine: Any, expires: bool
+) -> None:
+    """A row that is read again begins a transaction, and the next job is one of that."""
+    sessions = sessionmaker(engine, expire_on_commit=expires)
+    attach(sessions, app)
+    with sessions() as session:
+        session.add(order := Order(id=1))
+        session.flush()
+        first = on(session).enqueue(receipt(app, order.id))
+        session.commit()
+        assert inspect(order).expired is expires
+        assert on(session).enqueue(receipt(app, order.id)).id != first.id
+        assert session.in_transaction()
+        session.rollback()
+        on(session).enqueue(receipt(app, order.id))
+        session.commit()
+    assert await counts(app, url) == (2, 1)
+
+
+@pytest.mark.parametrize("expires", [True, False])
+async def test_an_async_session_whose_rows_expire_keeps_it_too(
+    app: offpath.App, url: str, expires: bool
+) -> None:
+    for number, driver in enumerate(async_urls(url), 1):
+        engine = create_async_engine(driver)
+        sessions = async_sessionmaker(engine, expire_on_commit=expires)
+        attach(sessions, app)
+        async with sessions() as session:
+            session.add(order := Order(id=number))
+            await session.flush()
+            await on(session).enqueue(receipt(app, order.id))
+            await session.commit()
+            await session.refresh(order)
+            await on(session).enqueue(receipt(app, order.id))
+            await session.rollback()
+        await engine.dispose()
+        assert await counts(app, url) == (number, number)
 
 
 async def test_a_session_of_a_registry_carries_it_too(
