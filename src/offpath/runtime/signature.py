@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET, Struct, defstruct
 
 from offpath.errors import InvalidArgument, InvalidInput, TaskError
-from offpath.runtime.call_hints import call_hint
 from offpath.runtime.canonical import canonical
 from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
 from offpath.runtime.hooks import CodecHooks
@@ -168,8 +167,7 @@ class InputModel:
             [self._type], schema_hook=self._check.hooks.schema, ref_template="#/$defs/{name}"
         )
         own = made.pop(self._type.__name__) | {"title": self.name}
-        for name, shape in self._shapes.items():
-            own["properties"][name] = shape.schema({})
+        own["properties"] |= {name: shape.schema({}) for name, shape in self._shapes.items()}
         return _with_definitions(own, made)
 
     def _collect(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,8 +195,10 @@ class InputModel:
         return msgspec.structs.replace(bound, **changes)
 
     def _refuse(self, error: Exception, text: str, given: int = 0) -> NoReturn:
-        hint = call_hint(text, self.signature, given)
-        refusal = InvalidInput(f"task {self.name!r}: {text}{hint}")
+        from offpath.runtime.call_hints import call_hint  # for a refusal alone
+
+        told = f"{text}{call_hint(text, self.signature, given)}"
+        refusal = InvalidInput(f"task {self.name!r}: {told}")
         # a traceback would repeat an error whose own text quotes a value
         raise refusal from (error if str(error) in text else None)
 
