@@ -294,3 +294,33 @@ def test_records_of_a_job_are_named_as_its_handler_knows_them() -> None:
         "wait go#1, signal 2",
         "wait that timed out go#2",
     ]
+
+
+def test_a_redrive_says_how_many_are_left_behind_what_failed(shell: Shell) -> None:
+    async def fail() -> str:
+        app = made(shell.url)
+
+        @app.task
+        async def last() -> None:
+            raise AssertionError("it ran beside what it was to wait for")
+
+        @app.task
+        async def chain(ctx: Context) -> Plan[None, None]:
+            return ctx.queue(app.tasks["breaks"].job()).next(last.job())
+
+        async with app:
+            await chain.enqueue()
+            await app.worker().run_until_idle()
+            (left,) = (await app.dead.list(task="last")).items
+            return left.id
+
+    left = asyncio.run(fail())
+    told = "1 left: what they waited for has not succeeded; redrive them when it has"
+    alone = f"{left}  left alone: unknown, in no state for this, or behind jobs that have not"
+    assert told in shell.text("dead", "redrive", "--task", "last", "--yes")
+    assert told in shell.text("jobs", "redrive", "--reason", "unsatisfiable", "--yes")
+    assert alone in shell.text("dead", "redrive", left, code=3)
+    everything = shell.text("dead", "redrive", "--all", "--yes")
+    assert "1 redriven" in everything
+    assert told in everything
+    assert "left:" not in shell.text("dead", "redrive", "--task", "other", "--yes")

@@ -114,8 +114,9 @@ def changed_jobs(
     *,
     say: Callable[[ChangedJob], str] = _transition,
     why: str = "unknown, or in no state for this",
+    notes: Sequence[str] = (),
 ) -> Changed:
     """Jobs that a command changed, and what became of each."""
     rows = {one.id: f"{one.task}  {say(one)}" for one in changed}
     items = [msgspec.to_builtins(one) for one in changed]
-    return Changed(rows, which.ids, verb, why, items)
+    return Changed(rows, which.ids, verb, why, items, notes)

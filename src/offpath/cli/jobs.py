@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any
@@ -35,7 +35,7 @@ from offpath.model import checks
 from offpath.model.amendment import Amendment
 from offpath.model.brief import Kind
 from offpath.model.changes import ChangedJob
-from offpath.model.job import JobState
+from offpath.model.job import DeadReason, JobState
 from offpath.operating import views
 from offpath.operating.documents.jobs import describe
 from offpath.operating.job_waits import nobody_takes
@@ -151,7 +151,7 @@ async def redrive_jobs(app: App, *, which: Selection) -> Changed:
     offpath jobs redrive 0198c0de-…
     offpath jobs redrive --state cancelled --task send_mail --yes
     """
-    return changed_jobs(await app.jobs.redrive(*which.ids, **which.where), which, "redriven")
+    return await _redriven(app, await app.jobs.redrive(*which.ids, **which.where), which)
 
 
 @jobs.command("run-now")
@@ -358,7 +358,28 @@ async def redrive_dead(
     changed = await app.dead.redrive(
         *ids, per_second=per_second, limit=limit, everything=everything, **where
     )
-    return changed_jobs(changed, which, "redriven")
+    return await _redriven(app, changed, which)
+
+
+async def _redriven(app: App, changed: Sequence[ChangedJob], which: Selection) -> Changed:
+    """The outcome of a redrive; by a filter, also how many are left behind their gates."""
+    behind = 0 if which.ids else await _behind(app, which.where)
+    told = f"{behind} left: what they waited for has not succeeded; redrive them when it has"
+    return changed_jobs(
+        changed,
+        which,
+        "redriven",
+        why="unknown, in no state for this, or behind jobs that have not succeeded",
+        notes=[told] if behind else (),
+    )
+
+
+async def _behind(app: App, where: Mapping[str, Any]) -> int:
+    """The number of matching jobs that are still dead, since their gate could not fire."""
+    fixed = {"state": JobState.DEAD.value, "reason": DeadReason.UNSATISFIABLE.value}
+    if any(where.get(name) and value not in where[name] for name, value in fixed.items()):
+        return 0
+    return await app.jobs.count(**{**where, **fixed})
 
 
 @dead.command("discard")

@@ -136,6 +136,7 @@ class Changed:
     """The reason why a row may have been left alone."""
     items: Sequence[Any] | None = None
     """Documents of the changed rows; their ids where None."""
+    notes: Sequence[str] = ()
 
     @property
     def left(self) -> list[str]:
@@ -154,8 +155,6 @@ class Changed:
         changed = [f"{one}  {what}" for one, what in self.rows.items()]
         left = [f"{one}  left alone: {self.why}" for one in self.left]
         return [*changed, *left, f"{len(self.rows)} {self.verb}"]
-
-    notes = ()
 
     @property
     def exit(self) -> int:
