@@ -390,10 +390,8 @@ and (
 and (:created_after::text is null or l.created_at >= :created_after::text::timestamptz)
 and (:created_before::text is null or l.created_at < :created_before::text::timestamptz)
 
--- name: look_at_messages_newest
--- Messages that match among the next rows, newest first, without what they carry.
---
--- The inner statement bounds what is looked at, and streams: nothing behind a full page is read.
+-- part: looked_message_columns
+-- A message as a list shows it, without what it carries.
 select
     l.id, l.box, l.stream, l.topic, '', l.state, l.attempt, l.deliveries, l.position,
     offpath.micros(l.created_at), offpath.micros(l.due_at),
@@ -403,14 +401,24 @@ select
     )::int,
     l.key, '{}', offpath.micros(l.finished_at), offpath.micros(l.expires_at), l.reason,
     l.failure::text
+
+-- part: messages_to_look_at
+-- The messages that a page may walk: all, the dead, or those that were asked for by id.
+where (:source::text[] is null or m.state = any (:source::text[]))
+    and (
+        :ids::text is null
+        or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
+    )
+
+-- name: look_at_messages_newest
+-- Messages that match among the next rows, newest first, without what they carry.
+--
+-- The inner statement bounds what is looked at, and streams: nothing behind a full page is read.
+/* part: looked_message_columns */
 from (
     select m.*
     from offpath.message m
-    where (:source::text[] is null or m.state = any (:source::text[]))
-        and (
-            :ids::text is null
-            or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
-        )
+    /* part: messages_to_look_at */
         and (:after::bigint is null or m.position < :after::bigint)
     order by m.position desc
     limit :most::int
@@ -424,11 +432,7 @@ limit :limit::int
 -- The last row that such a page looked at; none when it looked at all that there is.
 select m.position, offpath.micros(m.created_at)
 from offpath.message m
-where (:source::text[] is null or m.state = any (:source::text[]))
-    and (
-        :ids::text is null
-        or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
-    )
+/* part: messages_to_look_at */
     and (:after::bigint is null or m.position < :after::bigint)
 order by m.position desc
 limit 1 offset :most::int - 1
@@ -437,23 +441,11 @@ limit 1 offset :most::int - 1
 -- Messages that match among the next rows, oldest first, without what they carry.
 --
 -- The inner statement bounds what is looked at, and streams: nothing behind a full page is read.
-select
-    l.id, l.box, l.stream, l.topic, '', l.state, l.attempt, l.deliveries, l.position,
-    offpath.micros(l.created_at), offpath.micros(l.due_at),
-    (
-        l.holder is not null
-        and l.due_at > coalesce(:now::text::timestamptz, clock_timestamp())
-    )::int,
-    l.key, '{}', offpath.micros(l.finished_at), offpath.micros(l.expires_at), l.reason,
-    l.failure::text
+/* part: looked_message_columns */
 from (
     select m.*
     from offpath.message m
-    where (:source::text[] is null or m.state = any (:source::text[]))
-        and (
-            :ids::text is null
-            or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
-        )
+    /* part: messages_to_look_at */
         and (:after::bigint is null or m.position > :after::bigint)
     order by m.position
     limit :most::int
@@ -467,11 +459,7 @@ limit :limit::int
 -- The last row that such a page looked at; none when it looked at all that there is.
 select m.position, offpath.micros(m.created_at)
 from offpath.message m
-where (:source::text[] is null or m.state = any (:source::text[]))
-    and (
-        :ids::text is null
-        or m.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)))
-    )
+/* part: messages_to_look_at */
     and (:after::bigint is null or m.position > :after::bigint)
 order by m.position
 limit 1 offset :most::int - 1

@@ -439,38 +439,74 @@ and (
 and (:created_after is null or message.created_at >= :created_after)
 and (:created_before is null or message.created_at < :created_before)
 
+-- part: looked_message_columns
+-- A message as a list shows it, without what it carries.
+select
+    id, box, stream, topic, '', state, attempt, deliveries, position, created_at, due_at,
+    holder is not null and due_at > :now, key, '{}', finished_at, expires_at, reason, failure
+
+-- part: few_messages_below
+-- The messages that were asked for by id, or the dead, newest first.
+select candidate.place from (
+    select named.position as place from offpath_message as named
+    where named.id in (select value from json_each(coalesce(:ids, '[]')))
+    union all
+    select dead.position from offpath_message as dead
+        indexed by offpath_message_dead_place
+    where
+        :source is not null and :ids is null
+        and dead.state = 'dead'
+        and (:after is null or dead.position < :after)
+) as candidate
+where (:after is null or candidate.place < :after)
+order by candidate.place desc
+
+-- part: few_messages_above
+-- The same, oldest first.
+select candidate.place from (
+    select named.position as place from offpath_message as named
+    where named.id in (select value from json_each(coalesce(:ids, '[]')))
+    union all
+    select dead.position from offpath_message as dead
+        indexed by offpath_message_dead_place
+    where
+        :source is not null and :ids is null
+        and dead.state = 'dead'
+        and (:after is null or dead.position > :after)
+) as candidate
+where (:after is null or candidate.place > :after)
+order by candidate.place
+
+-- part: all_messages_below
+-- Every message by position, newest first.
+select walked.position as place from offpath_message as walked
+where
+    :source is null and :ids is null
+    and (:after is null or walked.position < :after)
+order by walked.position desc
+
+-- part: all_messages_above
+-- The same, oldest first.
+select walked.position as place from offpath_message as walked
+where
+    :source is null and :ids is null
+    and (:after is null or walked.position > :after)
+order by walked.position
+
 -- name: look_at_messages_newest
 -- Messages that match among the next rows, newest first, without what they carry.
 --
 -- All rows by position, or the few ones that were asked for, or the dead: SQLite plans without the
 -- values, and a condition on these alone is tried once, before a row is read.
-select
-    id, box, stream, topic, '', state, attempt, deliveries, position, created_at, due_at,
-    holder is not null and due_at > :now, key, '{}', finished_at, expires_at, reason, failure
+/* part: looked_message_columns */
 from (
     select * from (
-        select walked.position as place from offpath_message as walked
-        where
-            :source is null and :ids is null
-            and (:after is null or walked.position < :after)
-        order by walked.position desc
+        /* part: all_messages_below */
         limit :most
     )
     union all
     select * from (
-        select candidate.place from (
-            select named.position as place from offpath_message as named
-            where named.id in (select value from json_each(coalesce(:ids, '[]')))
-            union all
-            select dead.position from offpath_message as dead
-                indexed by offpath_message_dead_place
-            where
-                :source is not null and :ids is null
-                and dead.state = 'dead'
-                and (:after is null or dead.position < :after)
-        ) as candidate
-        where (:after is null or candidate.place < :after)
-        order by candidate.place desc
+        /* part: few_messages_below */
         limit :most
     )
 ) as looked
@@ -485,28 +521,12 @@ limit :limit
 select message.position, message.created_at
 from (
     select * from (
-        select walked.position as place from offpath_message as walked
-        where
-            :source is null and :ids is null
-            and (:after is null or walked.position < :after)
-        order by walked.position desc
+        /* part: all_messages_below */
         limit 1 offset :most - 1
     )
     union all
     select * from (
-        select candidate.place from (
-            select named.position as place from offpath_message as named
-            where named.id in (select value from json_each(coalesce(:ids, '[]')))
-            union all
-            select dead.position from offpath_message as dead
-                indexed by offpath_message_dead_place
-            where
-                :source is not null and :ids is null
-                and dead.state = 'dead'
-                and (:after is null or dead.position < :after)
-        ) as candidate
-        where (:after is null or candidate.place < :after)
-        order by candidate.place desc
+        /* part: few_messages_below */
         limit 1 offset :most - 1
     )
 ) as looked
@@ -517,33 +537,15 @@ cross join offpath_message as message on message.position = looked.place
 --
 -- All rows by position, or the few ones that were asked for, or the dead: SQLite plans without the
 -- values, and a condition on these alone is tried once, before a row is read.
-select
-    id, box, stream, topic, '', state, attempt, deliveries, position, created_at, due_at,
-    holder is not null and due_at > :now, key, '{}', finished_at, expires_at, reason, failure
+/* part: looked_message_columns */
 from (
     select * from (
-        select walked.position as place from offpath_message as walked
-        where
-            :source is null and :ids is null
-            and (:after is null or walked.position > :after)
-        order by walked.position
+        /* part: all_messages_above */
         limit :most
     )
     union all
     select * from (
-        select candidate.place from (
-            select named.position as place from offpath_message as named
-            where named.id in (select value from json_each(coalesce(:ids, '[]')))
-            union all
-            select dead.position from offpath_message as dead
-                indexed by offpath_message_dead_place
-            where
-                :source is not null and :ids is null
-                and dead.state = 'dead'
-                and (:after is null or dead.position > :after)
-        ) as candidate
-        where (:after is null or candidate.place > :after)
-        order by candidate.place
+        /* part: few_messages_above */
         limit :most
     )
 ) as looked
@@ -558,28 +560,12 @@ limit :limit
 select message.position, message.created_at
 from (
     select * from (
-        select walked.position as place from offpath_message as walked
-        where
-            :source is null and :ids is null
-            and (:after is null or walked.position > :after)
-        order by walked.position
+        /* part: all_messages_above */
         limit 1 offset :most - 1
     )
     union all
     select * from (
-        select candidate.place from (
-            select named.position as place from offpath_message as named
-            where named.id in (select value from json_each(coalesce(:ids, '[]')))
-            union all
-            select dead.position from offpath_message as dead
-                indexed by offpath_message_dead_place
-            where
-                :source is not null and :ids is null
-                and dead.state = 'dead'
-                and (:after is null or dead.position > :after)
-        ) as candidate
-        where (:after is null or candidate.place > :after)
-        order by candidate.place
+        /* part: few_messages_above */
         limit 1 offset :most - 1
     )
 ) as looked
