@@ -19,7 +19,7 @@ from psycopg.pq.abc import PGconn
 from offpath.store.postgres import pool
 
 SPARE = 8
-"""Sessions of one address that are kept."""
+"""Sessions of one address that are kept: a test opens few stores at once, a server takes 200."""
 _PLAIN = b"reset all; unlisten *; select pg_advisory_unlock_all()"
 
 _Key = tuple[str, str]
@@ -94,7 +94,7 @@ def kept_sessions() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Close what is kept: another schema has other plans."""
+    """Close the sessions that are kept."""
     for sessions in _IDLE.values():
         for session, _ in sessions:
             if session.status == ConnStatus.OK:

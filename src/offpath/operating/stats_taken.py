@@ -88,7 +88,7 @@ class TakenStats:
 
 
 def _some(counted: Numbers) -> Numbers:
-    """Those of which there is something."""
+    """The readings that are not empty."""
     return {what: numbers for what, numbers in counted.items() if numbers}
 
 

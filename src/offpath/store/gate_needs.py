@@ -11,17 +11,16 @@ from offpath.store.capabilities import Profile
 from offpath.store.protocol import MOST_ON_A_PAGE, Store
 
 _MOST_STATES: Final = 1000
-"""Jobs whose states are asked for at once."""
+"""Jobs whose states are asked for at once: a gate may watch ten thousand."""
 _SUCCEEDED: Final = frozenset({JobState.SUCCEEDED})
 
 
 async def still_behind(store: Store, ids: Sequence[str]) -> set[str]:
     """The dead and cancelled jobs among these that never came past their gate, and could not yet.
 
-    A gate whose time was over holds nobody back: who waited has waited long enough.
-
     Put back, they would run beside the jobs that they were to wait for, on a part of the results.
-    A job that has succeeded stays so, hence the answer holds for those that are not named.
+    A job that has succeeded stays so, hence the answer holds for those that are not named. A gate
+    whose time was over holds no job back: it has waited for as long as it was to.
     """
     if not store.capabilities.offers(Profile.WORKFLOWS):
         return set()

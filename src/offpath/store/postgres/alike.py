@@ -36,7 +36,7 @@ class Common(NamedTuple):
 
     @classmethod
     def of(cls, jobs: Sequence[NewJob], watched: Collection[str]) -> Common:
-        """What these have in common; gates watch those that are ``watched``."""
+        """The fields that all these jobs share; gates watch those that are ``watched``."""
         first = jobs[0]
         group, parent = first.group_id, first.parent
         return cls(

@@ -73,7 +73,7 @@ def renewed(
     held: Sequence[LeasedJob],
     jobs: Mapping[str, JobRecord],
 ) -> Renewed:
-    """What a worker should know of the jobs that it holds."""
+    """The answer to a renewal: whether the worker lives, and which jobs it lost or has to stop."""
     kept = {job.id: known for job in held if (known := jobs.get(job.id)) and holds(known, job)}
     return Renewed(
         alive=worker is not None and now < worker.expires_at,

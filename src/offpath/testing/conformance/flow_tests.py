@@ -20,7 +20,7 @@ _ROUTER = "kit.router"
 
 
 class FlowTests:
-    """What decides who runs, and what waits for what."""
+    """Tests of limits, orders and workflows."""
 
     @contract(Profile.LIMITS)
     async def test_a_limit_lets_so_many_run_and_room_comes_back(
