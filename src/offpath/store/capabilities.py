@@ -68,6 +68,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Several processes can use it at once."""
     presence: bool
     """A worker's death can be seen before its lease expires."""
+    lasting_presence: bool = False
+    """A worker's presence is a lock of the operating system, which ends with its process alone. It
+    stays while the store cannot be reached, so others leave the jobs to it for ``SILENCE`` leases.
+    """
     pushes: bool
     """Other processes' work is announced by :meth:`Store.listen`, not only found by polling."""
     self_migrating: bool

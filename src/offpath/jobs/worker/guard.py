@@ -80,6 +80,8 @@ class LoopGuard:
         self._renew = renew
         # As the heartbeat's: a blocked loop must not shorten the lease that others see.
         self._renew_after = lease_seconds / 3
+        # A short lease has aged by all of it before that.
+        self._frozen_after = min(FROZEN, lease_seconds)
         self._blocked_after = min(BLOCKED, self._renew_after)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
@@ -119,7 +121,7 @@ class LoopGuard:
         """
         if self._loop is None or self._ended.is_set():
             return False
-        stood_still = self._monotonic() - self._looked_at > FROZEN
+        stood_still = self._monotonic() - self._looked_at > self._frozen_after
         return self._thawing or (stood_still and not self._renewing)
 
     # -- the thread ------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class LoopGuard:
         if loop is None or loop.is_closed() or not loop.is_running():
             return  # nobody lives there whose lease could be kept
         now = self._monotonic()
-        if now - self._looked_at > FROZEN:
+        if now - self._looked_at > self._frozen_after:
             # Leases have aged while nobody here could renew them. Until ours is renewed, those of
             # neighbours in this process prove nothing either.
             self._thawing = True

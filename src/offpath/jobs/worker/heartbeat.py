@@ -16,6 +16,7 @@ import msgspec
 from offpath.errors import LeaseLost
 from offpath.jobs.values.run import Interruption
 from offpath.model.health import WorkerReport
+from offpath.model.lease import SILENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -57,7 +58,9 @@ class Heartbeat:
         self._report = report
         self.renewed_at = -math.inf
         """The time of the last renewal of the lease, by the monotonic clock. Set in any thread."""
-        self._holds = False
+        self._holds = self._doubted = self._present = False
+        self.frozen: Callable[[], bool] = _turning
+        """True if the process stood still until now, and its first renewal is on the way."""
         self.tell: Callable[[], WorkerReport] = WorkerReport
         """The worker's report on itself, for the fleet's health."""
         self.stopping = False
@@ -75,6 +78,14 @@ class Heartbeat:
         return self._holds and self._clock.monotonic() - self.renewed_at < self._lease_seconds
 
     @property
+    def unsure(self) -> bool:
+        """True if the expired leases of others prove nothing: this worker's own may have, too.
+
+        The whole process stood still, or nobody reached the store: others may renew a moment later.
+        """
+        return self.frozen() or not self.alive
+
+    @property
     def left(self) -> float:
         """Seconds until the lease is over, if nobody renews it."""
         return self.renewed_at + self._lease_seconds - self._clock.monotonic()
@@ -83,7 +94,8 @@ class Heartbeat:
         """Make this worker known; its lease runs from before the call."""
         at = self._clock.monotonic()
         await self._store.keep_templates(self._templates)
-        await self._store.register(self._info, lease_seconds=self._lease_seconds)
+        there = await self._store.register(self._info, lease_seconds=self._lease_seconds)
+        self._present = there and self._store.capabilities.lasting_presence
         self._renewed(at)
 
     async def beat(self) -> None:
@@ -133,7 +145,7 @@ class Heartbeat:
 
     def _renewed(self, at: float) -> None:
         self.renewed_at = max(self.renewed_at, at)
-        self._holds = True
+        self._holds, self._doubted = True, False
         self.open_door()
 
     def open_door(self) -> None:
@@ -155,19 +167,25 @@ class Heartbeat:
             self.open_door()
 
     def doubt(self) -> None:
-        """After a whole lease without a renewal the jobs may be somebody else's.
+        """After a whole lease without a renewal no job is taken, and those that run may be others'.
 
-        Waits for nothing, so that no call to the store can hold it up.
+        Waits for nothing, so that no call to the store can hold it up. A process that stood still
+        asks first: the renewal that is on the way says which jobs are still its own.
         """
-        if not self._holds or self.alive:
+        if self.renewed_at == -math.inf or self.alive or self.frozen():
             return
-        # No new jobs before a renewal: others may have ended the lease that they would be under.
-        self._holds = self._claimer.open = False
         age = self._clock.monotonic() - self.renewed_at
-        for run in self._hand.runs():
-            self._watch.interrupt(run, Interruption.EXPIRED)
-        msg = f"the lease could not be renewed for {age:.1f} s: no jobs are taken until it is"
-        self._report(LeaseLost(msg), "lease")
+        if self._holds:
+            # No new jobs before a renewal: others may have ended the lease that they would be
+            # under.
+            self._holds = self._claimer.open = False
+            msg = f"the lease could not be renewed for {age:.1f} s: no jobs are taken until it is"
+            self._report(LeaseLost(msg), "lease")
+        # Whose presence lasts keeps its jobs for so many leases, since nobody takes them earlier.
+        if not self._doubted and age >= self._lease_seconds * (SILENCE if self._present else 1):
+            self._doubted = True
+            for run in self._hand.runs():
+                self._watch.interrupt(run, Interruption.EXPIRED)
 
     def _heed(self, answer: Renewed) -> None:
         for run in self._hand.find(answer.cancelled):
@@ -176,6 +194,11 @@ class Heartbeat:
             self.lose(self._hand.find(answer.lost))
         if answer.asked:
             self.asked(answer.asked)
+
+
+def _turning() -> bool:
+    """No process that stands still."""
+    return False
 
 
 def _unheard(_asked: Sequence[WorkerAsk]) -> None:

@@ -114,6 +114,7 @@ class Worker:
             renew=heartbeat.renew,
             lease_seconds=settings.lease_seconds,
         )
+        heartbeat.frozen = lambda: self._guard.frozen
         self._stop_listening: Callable[[], None] = lambda: None
         self._closing: asyncio.Task[Stopped] | None = None
         self._begun = False
@@ -345,10 +346,9 @@ class Worker:
         upkeep = self._parts.upkeep
         glances = Glances(engine.store, engine.clock, lambda: engine.claimer.rests)
         check = glances.spared(Concern.WAITS, step_of(upkeep.group_check, CHECK_BATCH))
+        heartbeat, jumps = engine.heartbeat, self._jumps
         # The living could not renew their leases either, or not yet: nobody may be rescued.
-        rescue = step_of(
-            upkeep.rescue, RESCUE_BATCH, lambda: self._guard.frozen or self._jumps.recent()
-        )
+        rescue = step_of(upkeep.rescue, RESCUE_BATCH, lambda: heartbeat.unsure or jumps.recent())
         claim = loops.own("claim", engine.claimer.step, settings.poll_interval)
         engine.claimer.wake = glances.waking(Concern.WORK, claim.wake)
         if settings.poll_interval >= FRESH:  # else who polls more often would find work later

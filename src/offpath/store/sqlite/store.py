@@ -74,6 +74,7 @@ _CAPABILITIES: Final = Capabilities(
     durability=Durability.FSYNC,
     shared=True,
     presence=AVAILABLE,
+    lasting_presence=AVAILABLE,
     pushes=True,
     self_migrating=True,
 )
