@@ -43,6 +43,11 @@ class CodecHooks:
     def __init__(self, types: Mapping[type, tuple[Dump, Load]] | None = None) -> None:
         self._types = dict(types or {})
 
+    def teaches(self, kind: Any) -> bool:
+        """True if this is a type of the user's own."""
+        # what stands in an annotation need not be a type, nor have a hash
+        return isinstance(kind, type) and kind in self._types
+
     def knows(self, kind: Any) -> bool:
         """True if values of this type can be written and read back."""
         if kind is object or kind in self._types:

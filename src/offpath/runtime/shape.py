@@ -19,6 +19,7 @@ import msgspec
 from msgspec import inspect as info
 
 from offpath.errors import InvalidArgument, UnsupportedType
+from offpath.runtime.hidden_secrets import hides_secret
 from offpath.runtime.hooks import MASKED, NOT_STORED, CodecHooks, pydantic_text
 
 EXACT = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
@@ -48,6 +49,8 @@ class ValueShape:
         self.adapter: Any = None
         self.wire: Any = annotation
         self.plain = False
+        if hides_secret(annotation, hooks.teaches):
+            raise UnsupportedType(f"{where}: {NOT_STORED}")
         try:
             found = info.type_info(annotation)
         except TypeError as error:

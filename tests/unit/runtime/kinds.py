@@ -5,11 +5,18 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import attrs
 from msgspec import Struct
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import (
+    BaseModel,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    field_serializer,
+    model_serializer,
+)
 
 from offpath.runtime.signature import InputModel
 
@@ -68,6 +75,65 @@ class User(BaseModel):
 class Login(BaseModel):
     user: str
     password: SecretStr
+
+
+@dataclass
+class Vault:
+    key: SecretStr
+
+
+class Vaulted(BaseModel):
+    vaults: list[Vault]
+
+
+class Chest(Struct):
+    inner: "Chest | None"
+    login: Login
+
+
+class Shelf(BaseModel):
+    below: "Shelf | None" = None
+    logins: dict[str, Login] = {}
+
+
+@attrs.define
+class Boxed:
+    login: Login
+
+
+class Masked(BaseModel):
+    """Whose own serializer keeps the stars, so that only a value can tell."""
+
+    password: SecretStr
+
+    @field_serializer("password")
+    def _masked(self, value: SecretStr) -> str:
+        return str(value)
+
+
+class Opened(BaseModel):
+    password: SecretStr
+
+    @field_serializer("password")
+    def _opened(self, value: SecretStr) -> str:
+        return value.get_secret_value()
+
+
+class Marked(BaseModel):
+    password: Annotated[SecretStr, PlainSerializer(lambda one: one.get_secret_value())]
+
+
+class Whole(BaseModel):
+    password: SecretStr
+
+    @model_serializer
+    def _whole(self) -> dict[str, str]:
+        return {"password": self.password.get_secret_value()}
+
+
+class Left(BaseModel):
+    user: str
+    password: SecretStr | None = Field(default=None, exclude=True)
 
 
 class Cat(BaseModel):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
-from pydantic import SecretStr
+from pydantic import Secret, SecretBytes, SecretStr
 
 from offpath.errors import InvalidInput, TaskError, UnsupportedType
 from offpath.runtime.codec import JsonCodec
@@ -21,20 +21,30 @@ from offpath.runtime.signature import InputModel, ResultModel
 from tests.unit.runtime.kinds import (
     NOW,
     Box,
+    Boxed,
     Card,
     Cash,
     Cat,
+    Chest,
     Colour,
     Dog,
+    Left,
     Letter,
     Level,
     Login,
     Mail,
+    Marked,
+    Masked,
+    Opened,
     Pair,
     Parcel,
     Point,
     Row,
+    Shelf,
     User,
+    Vault,
+    Vaulted,
+    Whole,
     taking,
     through,
 )
@@ -136,9 +146,7 @@ def test_a_union_whose_member_would_change_is_refused() -> None:
         (Any, object(), r"object have no JSON form - at `\$\.value`"),
         (dict[bool, int], {True: 1}, "key"),
         (Cat | Dog, {"kind": "cow"}, r"at `\$\.value`"),
-        (Login, Login(user="u", password=SecretStr("s3cret")), "plain text: give a reference"),
-        (SecretStr, SecretStr("s3cret"), "plain text: give a reference"),
-        (list[SecretStr], [SecretStr("s3cret")], "plain text: give a reference"),
+        (Masked, Masked(password=SecretStr("s3cret")), "plain text: give a reference"),
     ],
 )
 def test_what_does_not_fit_is_refused(kind: Any, value: Any, message: str) -> None:
@@ -146,6 +154,39 @@ def test_what_does_not_fit_is_refused(kind: Any, value: Any, message: str) -> No
         through(taking(kind), value)
     assert "task 'take'" in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(SecretStr, SecretBytes, Secret[date], list[SecretStr], SecretStr | None),
+        *(Login, Login | None, dict[str, list[Login]], Login | Cat, Vault, Vaulted, Chest),
+        *(Annotated[SecretStr, Meta(description="a key")], Shelf, Boxed),
+    ],
+)
+def test_a_secret_is_refused_where_the_task_is_defined(kind: Any) -> None:
+    with pytest.raises(UnsupportedType, match=r"parameter .value.: .* plain text: give"):
+        InputModel(taking(kind))
+    with pytest.raises(UnsupportedType, match=r"its result: .* plain text: give a reference"):
+        ResultModel(kind, name="make")
+
+
+@pytest.mark.parametrize("kind", [Opened, Marked, Whole])
+def test_a_secret_that_its_model_writes_is_the_models_affair(kind: Any) -> None:
+    value = kind(password=SecretStr("s3cret"))
+    assert through(taking(kind), value) == value
+
+
+def test_a_secret_that_is_not_written_may_be_there() -> None:
+    assert through(taking(Left), Left(user="u")) == Left(user="u")
+
+
+def test_a_secret_that_the_codec_was_taught_may_be_there() -> None:
+    taught: dict[type, Any] = {SecretStr: (lambda one: one.get_secret_value(), SecretStr)}
+    codec = JsonCodec(types=taught)
+    model = InputModel(taking(SecretStr), codec=codec)
+    bound = model.bind((SecretStr("s3cret"),), {})
+    assert model.decode(model.encode(bound)) == ((SecretStr("s3cret"),), {})
 
 
 def test_refusals_do_not_show_the_value() -> None:
