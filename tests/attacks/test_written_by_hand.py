@@ -124,6 +124,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "topics": LIST,
         "streams": LIST,
         "headers": OBJECT,
+        "trace": FLAG,
         "state": ("'foreign'",),
         "failures": ("-1", *COUNT),
         "failing_since": TIME,

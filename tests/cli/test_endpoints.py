@@ -78,6 +78,15 @@ def test_an_endpoint_is_changed_by_adding_it_again(run: Run, url: str) -> None:
     assert secrets_of(url) == before
 
 
+def test_an_endpoint_may_decline_the_trace(run: Run, url: str) -> None:
+    assert add(run, url)["trace"] is True
+    assert add(run, url, "--no-trace")["trace"] is False
+    shown = run("endpoints", "show", "shop", "--url", url)
+    assert [line.split() for line in shown.output.splitlines() if "trace" in line] == [
+        ["trace", "declined"]
+    ]
+
+
 def test_a_secret_may_be_given_and_is_not_told_back(run: Run, url: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{GIVEN}\n")
     told = add(run, url, "--secret-file", str(tmp_path / "secret"))

@@ -55,6 +55,7 @@ async def test_an_endpoint_is_kept_as_it_was_added(store: Store, clock: ManualCl
         topics=("job.*", "paid"),
         streams=("wallet", "*"),
         headers='{"X-A":"1"}',
+        trace=False,
     )
     assert await store.put_endpoint(new)
     assert await store.endpoints() == [replace(new, created_at=at(3))]
@@ -79,6 +80,7 @@ async def test_replacing_one_keeps_its_state_and_health(store: Store, clock: Man
         topics=("x",),
         streams=("s",),
         headers='{"X-B":"2"}',
+        trace=False,
     )
     assert not await store.put_endpoint(new)
     assert await one(store) == replace(
@@ -88,6 +90,7 @@ async def test_replacing_one_keeps_its_state_and_health(store: Store, clock: Man
         topics=new.topics,
         streams=new.streams,
         headers=new.headers,
+        trace=False,
     )
     assert (before.state, before.failures, before.created_at) == (PAUSED, 1, START)
     assert (await one(store, "b")).url == endpoint("b").url

@@ -9,19 +9,27 @@ import threading
 import tracemalloc
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 import offpath
+from offpath.events.extended_delivery import ExtendedPoster
 from offpath.events.webhook.guard import Guard
 from offpath.events.webhook.poster import HttpPoster, Post
 from offpath.events.webhook.signature import Verifier
+from offpath.model.effects import Effects
 from offpath.model.endpoint import Endpoint
+from offpath.model.new import Box, NewMessage
 from offpath.model.webhook import Delivered, Gone, Refused, RetryLater
+from offpath.runtime.baggage import HeaderRules
 from offpath.runtime.clock import SystemClock
+from offpath.runtime.extension import Delivering, Extension
+from offpath.runtime.extensions import Extensions
+from offpath.runtime.ids import new_id
 from tests.unit.events.webhook.rig import Rig
 
 LOCAL = Guard(private=("127.0.0.0/8",), plain_http=True)
@@ -212,6 +220,39 @@ async def test_what_arrives_is_what_was_signed(serve: Serve) -> None:
     ((headers, body),) = receiver.got
     assert Verifier(SECRET).verify(body, headers) == "msg_1"
     assert headers["content-type"] == "application/json"
+    await poster.close()
+
+
+async def test_a_trace_goes_out_unless_the_endpoint_declined_it(serve: Serve) -> None:
+    """Also one that an extension adds at the post, and of deliveries that were planned before."""
+
+    class Tracing(Extension):
+        @contextmanager
+        def delivering(self, out: Delivering, /) -> Iterator[None]:
+            for message in out.messages:
+                message.headers.update({"traceparent": "00-sent", "tracestate": "v=1"})
+            yield
+
+    faults: list[BaseException] = []
+    rig = Rig(guard=LOCAL, headers=HeaderRules(send=("traceparent", "tenant")))
+    poster = HttpPoster(LOCAL, SystemClock())
+    rig.poster = ExtendedPoster(
+        poster, Extensions([Tracing()], lambda error, _: faults.append(error))
+    )
+    told, silent = [await serve(status("204 No Content")) for _ in range(2)]
+    await rig.webhooks.add("told", told.url)
+    await rig.webhooks.add("silent", silent.url)
+    headers = '{"traceparent":"00-mine","tenant":"acme"}'
+    event = NewMessage(id=new_id(), box=Box.OUT, stream="default", payload="{}", headers=headers)
+    await rig.store.commit(Effects(messages=(event,)))
+    await rig.fan_out.run_once()
+    await rig.webhooks.add("silent", silent.url, trace=False)
+    assert [one.trace for one in await rig.webhooks.list()] == [False, True]
+    await rig.run()
+    ((with_trace, _),), ((without, _),) = told.got, silent.got
+    assert (with_trace["traceparent"], with_trace["tracestate"]) == ("00-sent", "v=1")
+    assert without.keys().isdisjoint({"traceparent", "tracestate"})
+    assert (with_trace["tenant"], without["tenant"], faults) == ("acme", "acme", [])
     await poster.close()
 
 

@@ -80,6 +80,7 @@ def endpoints() -> None:
     metavar="NAME=VALUE",
     help="A header that is sent along; repeatable.",
 )
+@click.option("--no-trace", is_flag=True, help="Post without the header traceparent.")
 @_key_options
 @store_command
 @recorded("endpoint.add", named())
@@ -91,6 +92,7 @@ async def add(
     topic: tuple[str, ...],
     stream: tuple[str, ...],
     header: tuple[tuple[str, str], ...],
+    no_trace: bool,
     key: _SigningKey,
 ) -> Shown:
     r"""Add the endpoint NAME at URL, or change the one of that name.
@@ -103,7 +105,13 @@ async def add(
     """
     topics, streams = topic or ("*",), stream or ("*",)
     added = await app.webhooks.add(
-        name, address, secret=key.secret, topics=topics, streams=streams, headers=dict(header)
+        name,
+        address,
+        secret=key.secret,
+        topics=topics,
+        streams=streams,
+        headers=dict(header),
+        trace=not no_trace,
     )
     made = added.secret if added.new and key.secret is None else None
     done = "added" if added.new else "changed"
@@ -149,6 +157,7 @@ async def show(app: App, *, name: str) -> Shown:
         "state": f"{one.state} ({one.reason})" if one.reason else str(one.state),
         "topics": ", ".join(one.topics),
         "streams": ", ".join(one.streams),
+        "trace": "sent" if one.trace else "declined",
         "secrets": f"{one.secrets} (not shown)",
         "failures": f"{one.failures} in a row",
         "failing since": output.when(one.failing_since),

@@ -36,6 +36,8 @@ class Endpoint(Quiet, frozen=True, kw_only=True):
     """Patterns of the outbox streams that it wants messages of."""
     headers: str = "{}"
     """Headers added to each post, as a JSON object of texts."""
+    trace: bool = True
+    """True if ``traceparent`` goes out with its posts."""
     state: EndpointState = EndpointState.ENABLED
     reason: str | None = None
     """The reason why it is paused or disabled."""

@@ -53,6 +53,8 @@ class Receiver(Struct, frozen=True, kw_only=True):
     reason: str | None
     topics: tuple[str, ...]
     streams: tuple[str, ...]
+    trace: bool
+    """True if ``traceparent`` goes out with its posts."""
     failures: int
     failing_since: datetime | None
     blocked_until: datetime | None
@@ -118,12 +120,14 @@ class Webhooks:
         topics: Sequence[str] = ("*",),
         streams: Sequence[str] = ("*",),
         headers: Mapping[str, str] | None = None,
+        trace: bool = True,
     ) -> Added:
         """Add an endpoint, or change the one of that name; its state and health are kept.
 
         Without ``secret`` a new endpoint gets a new one, and one that exists keeps its own.
-        ``topics`` and ``streams`` are names, ``prefix.*`` or ``*``. Raises ``InvalidArgument``, and
-        ``Forbidden`` for an address that webhooks are not posted to.
+        ``topics`` and ``streams`` are names, ``prefix.*`` or ``*``; ``trace=False`` keeps
+        ``traceparent`` from its posts. Raises ``InvalidArgument``, and ``Forbidden`` for an
+        address that webhooks are not posted to.
         """
         store = await self._opened()
         self._guard().check_url(url)
@@ -138,6 +142,7 @@ class Webhooks:
             topics=_patterns(topics, "topics"),
             streams=_patterns(streams, "streams"),
             headers=json.encode(_headers(headers)).decode(),
+            trace=trace,
         )
         new = await store.put_endpoint(endpoint)
         return Added(endpoint=await self._known(store, name), secrets=secrets[:1], new=new)

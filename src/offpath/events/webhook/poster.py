@@ -15,15 +15,18 @@ from offpath.events.webhook.keyring import Keyring, SecretKeyMissing
 from offpath.events.webhook.signature import signed_headers, signer
 from offpath.model.endpoint import Endpoint
 from offpath.model.webhook import LIMIT, Answer, Refused, judged, waiting
+from offpath.runtime.baggage import TRACE
+from offpath.runtime.resolver import Resolver
 
 if TYPE_CHECKING:
     import aiohttp
 
     from offpath.runtime.clock import Clock
-from offpath.runtime.resolver import Resolver
 
 _headers = json.Decoder(dict[str, str]).decode
 _OURS: Final = frozenset({"content-type", "user-agent", "content-length", "host"})
+_TRACE: Final = frozenset({TRACE, "tracestate"})
+"""The headers of W3C Trace Context."""
 AGENT: Final = "offpath-webhooks/1"
 
 
@@ -113,8 +116,10 @@ class HttpPoster:
     def _headers(self, post: Post) -> dict[str, str]:
         signers = [signer(secret) for secret in self._keyring.opened(post.endpoint.secrets)]
         own = _headers(post.endpoint.headers)
+        # here, behind all extensions, and also for what was planned before it was declined
+        given = post.headers if post.endpoint.trace else _without_trace(post.headers)
         return {
-            **_without_ours(post.headers),
+            **_without_ours(given),
             **_without_ours(own),
             "Content-Type": "application/json",
             "User-Agent": AGENT,
@@ -139,6 +144,10 @@ def _without_ours(headers: Mapping[str, str]) -> dict[str, str]:
         for name, value in headers.items()
         if name.lower() not in _OURS and not name.lower().startswith("webhook-")
     }
+
+
+def _without_trace(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _TRACE}
 
 
 def require_aiohttp() -> None:

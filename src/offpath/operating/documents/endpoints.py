@@ -26,6 +26,8 @@ class EndpointDocument(Struct, frozen=True, kw_only=True):
     reason: str | None
     topics: tuple[str, ...]
     streams: tuple[str, ...]
+    trace: bool
+    """True if ``traceparent`` goes out with its posts."""
     failures: int
     failing_since: datetime | None
     blocked_until: datetime | None

@@ -2,13 +2,13 @@
 -- Adds an endpoint, unless there is one of its name.
 insert into offpath.endpoint as e (
     name, created_at, failing_since, blocked_until, failures, state, reason, url, secrets, topics,
-    streams, headers
+    streams, headers, trace
 )
 select
     :name::text, coalesce(:now::text::timestamptz, clock_timestamp()),
     :failing_since::text::timestamptz, :blocked_until::text::timestamptz, :failures::bigint,
     :state::text, :reason::text, :url::text, :secrets::text::jsonb, :topics::text::jsonb,
-    :streams::text::jsonb, :headers::text
+    :streams::text::jsonb, :headers::text, :trace::int = 1
 on conflict (name) do nothing
 returning 1
 
@@ -19,15 +19,16 @@ set url = :url::text,
     secrets = :secrets::text::jsonb,
     topics = :topics::text::jsonb,
     streams = :streams::text::jsonb,
-    headers = :headers::text
+    headers = :headers::text,
+    trace = :trace::int = 1
 where name = :name::text
 returning 1
 
 -- name: endpoints
 -- Every endpoint, by name.
 select
-    e.name, e.url, e.secrets::text, e.topics::text, e.streams::text, e.headers, e.state, e.reason,
-    e.failures, offpath.micros(e.failing_since), offpath.micros(e.blocked_until),
+    e.name, e.url, e.secrets::text, e.topics::text, e.streams::text, e.headers,
+    e.trace::int, e.state, e.reason, e.failures, offpath.micros(e.failing_since), offpath.micros(e.blocked_until),
     offpath.micros(e.created_at)
 from offpath.endpoint e
 order by e.name
@@ -66,8 +67,8 @@ set failures = case when :delivered::int = 1 then 0 else e.failures + 1 end,
     end
 where e.name = :name::text
 returning
-    e.name, e.url, e.secrets::text, e.topics::text, e.streams::text, e.headers, e.state, e.reason,
-    e.failures, offpath.micros(e.failing_since), offpath.micros(e.blocked_until),
+    e.name, e.url, e.secrets::text, e.topics::text, e.streams::text, e.headers,
+    e.trace::int, e.state, e.reason, e.failures, offpath.micros(e.failing_since), offpath.micros(e.blocked_until),
     offpath.micros(e.created_at)
 
 -- name: delete_endpoint

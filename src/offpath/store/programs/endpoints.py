@@ -27,6 +27,7 @@ def put(d: Dialect, endpoint: Endpoint) -> Steps[bool]:
         "topics": d.json(endpoint.topics),
         "streams": d.json(endpoint.streams),
         "headers": endpoint.headers,
+        "trace": int(endpoint.trace),
     }
     add = d.sql["add_endpoint"](
         now=d.now,
@@ -111,6 +112,7 @@ def _endpoint(row: EndpointRow) -> Endpoint:
         topics=_texts(row.topics),
         streams=_texts(row.streams),
         headers=row.headers,
+        trace=bool(row.trace),
         state=EndpointState(row.state),
         reason=row.reason,
         failures=row.failures,
@@ -121,7 +123,7 @@ def _endpoint(row: EndpointRow) -> Endpoint:
 
 
 _ENDPOINTS: Final = Shape.of(
-    EndpointRow("", "", "[]", "[]", "[]", "{}", "disabled", None, 0, None, None, 0),
+    EndpointRow("", "", "[]", "[]", "[]", "{}", 0, "disabled", None, 0, None, None, 0),
     _endpoint,
     lambda endpoint, _: endpoint,
 )

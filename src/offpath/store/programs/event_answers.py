@@ -77,6 +77,7 @@ class EndpointRow(NamedTuple):
     topics: str
     streams: str
     headers: str
+    trace: int
     state: str
     reason: str | None
     failures: int

@@ -23,6 +23,7 @@ def put_over(known: Endpoint | None, endpoint: Endpoint, now: datetime) -> Endpo
         topics=endpoint.topics,
         streams=endpoint.streams,
         headers=endpoint.headers,
+        trace=endpoint.trace,
     )
 
 

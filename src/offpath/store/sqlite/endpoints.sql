@@ -1,12 +1,12 @@
 -- name: add_endpoint
 -- Adds an endpoint, unless there is one of its name.
 insert into offpath_endpoint (
-    name, url, secrets, topics, streams, headers, state, reason, failures, failing_since,
-    blocked_until, created_at
+    name, url, secrets, topics, streams, headers, trace, state, reason, failures,
+    failing_since, blocked_until, created_at
 )
 values (
-    :name, :url, :secrets, :topics, :streams, :headers, :state, :reason, :failures,
-    :failing_since, :blocked_until, :now
+    :name, :url, :secrets, :topics, :streams, :headers, :trace, :state, :reason,
+    :failures, :failing_since, :blocked_until, :now
 )
 on conflict (name) do nothing
 returning 1
@@ -18,15 +18,16 @@ update offpath_endpoint set
     secrets = :secrets,
     topics = :topics,
     streams = :streams,
-    headers = :headers
+    headers = :headers,
+    trace = :trace
 where name = :name
 returning 1
 
 -- name: endpoints
 -- Every endpoint, by name.
 select
-    name, url, secrets, topics, streams, headers, state, reason, failures, failing_since,
-    blocked_until, created_at
+    name, url, secrets, topics, streams, headers, trace, state, reason, failures,
+    failing_since, blocked_until, created_at
 from offpath_endpoint
 order by name
 limit 10000
@@ -55,8 +56,8 @@ update offpath_endpoint set
     state = case when :disable is not null and state = 'enabled' then 'disabled' else state end
 where name = :name
 returning
-    name, url, secrets, topics, streams, headers, state, reason, failures, failing_since,
-    blocked_until, created_at
+    name, url, secrets, topics, streams, headers, trace, state, reason, failures,
+    failing_since, blocked_until, created_at
 
 -- name: delete_endpoint
 -- Removes an endpoint.

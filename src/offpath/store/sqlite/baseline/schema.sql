@@ -1,4 +1,4 @@
--- steps: 1 to 28, 9622459d83a7ee6a2bd6c123054b7c8cf30872a1b623644bd2709af350dcdfd7
+-- steps: 1 to 29, 1d58d31d8569d719479e8ff19cd24ff9b4a74e38fbe06221edc05e6e6e78ade1
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -404,7 +404,8 @@ CREATE TABLE offpath_endpoint (
     constraint endpoint_blocked_until_readable check (blocked_until between -62135596800000000 and 253402300799999999)
     constraint endpoint_created_at_readable check (created_at between -62135596800000000 and 253402300799999999), posts text
     constraint endpoint_posts_readable
-    check (posts is null or iif(json_valid(posts), json_type(posts) = 'array', 0))) strict, without rowid;
+    check (posts is null or iif(json_valid(posts), json_type(posts) = 'array', 0)), trace integer not null default 1
+    constraint endpoint_trace_readable check (trace in (0, 1))) strict, without rowid;
 
 CREATE TRIGGER offpath_job_announced_new after insert on offpath_job
 when
