@@ -30,6 +30,7 @@ _FRAMEWORK_SUITES: Final = (
     "pytest -q -W ignore::DeprecationWarning tests/contrib",
     "pytest -q tests/unit/web tests/integration/test_dashboard_mounts.py",
     "pytest -q tests/integration/test_dispatch_kafka.py tests/integration/test_dispatch_sqs.py",
+    "pytest -q tests/integration/test_dispatch_kafka_broker.py",
 )
 _ON_VALKEY: Final = (
     "pytest -q tests/conformance -k redis",

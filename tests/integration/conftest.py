@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
+    from tests.integration.kafka_broker import KafkaBroker
+
     MakeApp = Callable[..., offpath.App]
 
 
@@ -126,3 +128,19 @@ def cluster_url(cluster: PostgresCluster, request: pytest.FixtureRequest) -> str
     url = with_database(cluster.url, name)
     migrate(url)
     return url
+
+
+@pytest.fixture
+def kafka_broker() -> Iterator[KafkaBroker]:
+    """A broker that speaks Kafka's protocol, of the test's own."""
+    from tests.integration.kafka_broker import KafkaBroker  # moto is slow to import
+
+    try:
+        made = KafkaBroker()
+    except NoServer as reason:
+        missing_server(str(reason))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.destroy()

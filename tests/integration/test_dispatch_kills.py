@@ -45,8 +45,8 @@ class Killed(Extension):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-if kind == "kafka":
-    dispatcher = KafkaDispatcher(place, topic=target)
+if kind != "sqs":
+    dispatcher = KafkaDispatcher(place, topic=target, idempotent=kind == "mock cluster")
 else:
     keys = dict(aws_access_key_id="me", aws_secret_access_key="s3cret", region_name="eu-central-1")
     dispatcher = SqsDispatcher(target, options={**keys, "endpoint_url": place})
@@ -68,12 +68,10 @@ asyncio.run(main())
 
 
 class KafkaEnd:
-    """A topic of a mock cluster, and what is in it."""
+    """A topic of Kafka, and what is in it."""
 
-    kind = "kafka"
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.place, self.target = cluster.server, f"t{uuid.uuid4().hex}"
+    def __init__(self, kind: str, server: str) -> None:
+        self.kind, self.place, self.target = kind, server, f"t{uuid.uuid4().hex}"
 
     async def bodies(self) -> list[str]:
         """The bodies of all records."""
@@ -124,10 +122,13 @@ def cluster() -> Iterator[Cluster]:
     made_one.stop()
 
 
-@pytest.fixture(params=["kafka", "sqs"])
+@pytest.fixture(params=["mock cluster", "broker", "sqs"])
 async def end(request: pytest.FixtureRequest) -> AsyncIterator[KafkaEnd | SqsEnd]:
-    if request.param == "kafka":
-        yield KafkaEnd(request.getfixturevalue("cluster"))
+    if request.param == "mock cluster":
+        yield KafkaEnd(request.param, request.getfixturevalue("cluster").server)
+        return
+    if request.param == "broker":
+        yield KafkaEnd(request.param, request.getfixturevalue("kafka_broker").server)
         return
     port = free_port()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)

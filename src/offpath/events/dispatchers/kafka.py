@@ -40,6 +40,7 @@ class KafkaDispatcher:
 
     **Delivered** means that the partition's leader and all replicas in sync have it
     (``acks=all``, idempotent). How many must be in sync is the topic's ``min.insync.replicas``.
+    ``idempotent=False`` is for servers that offer no idempotent producers.
 
     **Duplicates** are for the receiver to drop, by the header ``Offpath-Id``: the event's id, the
     same at every attempt. Idempotence drops repeats of one connection only.
@@ -59,6 +60,7 @@ class KafkaDispatcher:
         /,
         *,
         topic: str = "{topic}",
+        idempotent: bool = True,
         timeout: float | timedelta = 10.0,
         connect_timeout: float | timedelta = 5.0,
         options: Mapping[str, Any] | None = None,
@@ -77,6 +79,7 @@ class KafkaDispatcher:
         )
         self._servers = _checked((servers,) if isinstance(servers, str) else tuple(servers))
         self._topic = NameTemplate(topic, "topic")
+        self._idempotent = bool(idempotent)
         self._timeout = wait_limit(timeout, "timeout")
         self._connect_timeout = wait_limit(connect_timeout, "connect_timeout")
         self._options = further(options, _SET_BY_US)
@@ -98,7 +101,7 @@ class KafkaDispatcher:
         producer = self._kafka.AIOKafkaProducer(
             bootstrap_servers=list(self._servers),
             acks="all",
-            enable_idempotence=True,
+            enable_idempotence=self._idempotent,
             request_timeout_ms=max(1, int(self._timeout * 1_000)),
             **self._options,
         )
