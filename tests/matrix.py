@@ -36,6 +36,9 @@ _ON_VALKEY: Final = (
     "pytest -q tests/conformance -k redis",
     "pytest -q tests/integration/test_redis_server.py tests/integration/test_redis_kills.py",
 )
+_DJANGO_SUITES: Final = ("pytest -q tests/contrib/django tests/contrib/dashboard",)
+_DJANGOS: Final = {"6.0": "3.12"}
+"""Versions of Django between that of a plain run and the newest, with a Python of each."""
 _OLDEST_TRACES: Final = (
     # packages of one release: an SDK works with its own API only
     *("opentelemetry-sdk==1.30.0", "opentelemetry-exporter-otlp-proto-http==1.30.0"),
@@ -89,6 +92,9 @@ def environments(project: Path) -> dict[str, Environment]:
     # the test client of the oldest Starlette wants a package that the newest one does not
     oldest += ("httpx", *_OLDEST_TRACES, *_OLDEST_CLOUD)
     made.append(Environment(f"{PREFIX}oldest", versions[0], _FRAMEWORK_SUITES, oldest))
+    for version, python in _DJANGOS.items():
+        pin = (f"django=={version}.*",)
+        made.append(Environment(f"{PREFIX}django-{version}", python, _DJANGO_SUITES, pin))
     valkey = ((REDIS_PROGRAM, VALKEY),)
     made.append(Environment(f"{PREFIX}valkey", versions[0], _ON_VALKEY, variables=valkey))
     return {one.name: one for one in made}

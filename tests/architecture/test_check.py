@@ -276,14 +276,16 @@ def test_a_run_without_the_newest_python_says_so_and_fails_in_ci(
     assert not check.run_step(check.NEWEST).passed
 
 
-def test_the_matrix_is_each_other_python_the_oldest_frameworks_and_valkey() -> None:
-    others = ["matrix-oldest", "matrix-valkey"]
+def test_the_matrix_is_each_other_python_frameworks_and_valkey() -> None:
+    others = ["matrix-oldest", "matrix-django-6.0", "matrix-valkey"]
     assert check.chosen(["matrix"]) == ["matrix-3.12", "matrix-3.13", *others]
     assert check.chosen(["matrix-oldest"]) == ["matrix-oldest"]
     assert not set(check.chosen([])) & set(check.MATRIX)
     oldest = check.MATRIX["matrix-oldest"].pinned
     pinned = {one.partition("==")[0] for one in oldest}
     assert pinned >= {"django", "fastapi", "sqlalchemy", "aiokafka", "aiobotocore", "boto3"}
+    between = check.MATRIX["matrix-django-6.0"]
+    assert (between.python, between.pinned) == ("3.12", ("django==6.0.*",))
     assert check.binaries_of("matrix-3.12") == check.ROOT / ".venv-matrix-3.12" / "bin"
 
 

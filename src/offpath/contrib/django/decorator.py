@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from offpath.contrib.django.names import task_backends
+
+_DEFAULTS: Final[dict[str, Any]] = {"priority": 0, "queue_name": "default", "run_after": None}
+"""Those of Django's own decorator: a ``Task`` of Django 6.0 has none itself."""
 
 
 def task(
@@ -24,7 +27,9 @@ def task(
     if "run_after" in options:
         raise TypeError("run_after is of one call, not of a task: write task.using(run_after=…)")
 
+    given = _DEFAULTS | options
+
     def made(func: Callable[..., Any]) -> Any:  # noqa: ANN401 - a Task
-        return task_backends[backend].task_class(func=func, backend=backend, **options)
+        return task_backends[backend].task_class(func=func, backend=backend, **given)
 
     return made if function is None else made(function)
