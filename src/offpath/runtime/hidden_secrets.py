@@ -1,6 +1,6 @@
 """Secrets of pydantic in an annotation: they are written as stars, so no job can have them.
 
-Pydantic is looked at only where somebody has imported it.
+Imported only where somebody has imported pydantic.
 """
 
 # ruff: noqa: ANN401 - an annotation is of any type
@@ -25,9 +25,7 @@ def hides_secret(annotation: Any, taught: Callable[[Any], bool]) -> bool:
     ``taught`` tells of types that the codec of the app can write. Where a model has a serializer of
     its own, nothing is known before there is a value: such a value is asked when it is given.
     """
-    pydantic = sys.modules.get("pydantic")
-    if pydantic is None:
-        return False
+    pydantic = sys.modules["pydantic"]
     secrets = tuple(found for name in _NAMES if (found := getattr(pydantic, name, None)))
     seen: set[int] = set()  # models may hold themselves
     todo = [annotation]

@@ -9,6 +9,7 @@ What msgspec refuses (a union of two dataclasses, of pydantic models) goes throu
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -19,7 +20,6 @@ import msgspec
 from msgspec import inspect as info
 
 from offpath.errors import InvalidArgument, UnsupportedType
-from offpath.runtime.hidden_secrets import hides_secret
 from offpath.runtime.hooks import MASKED, NOT_STORED, CodecHooks, pydantic_text
 
 EXACT = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
@@ -49,7 +49,7 @@ class ValueShape:
         self.adapter: Any = None
         self.wire: Any = annotation
         self.plain = False
-        if hides_secret(annotation, hooks.teaches):
+        if _hides_secret(annotation, hooks):
             raise UnsupportedType(f"{where}: {NOT_STORED}")
         try:
             found = info.type_info(annotation)
@@ -116,6 +116,15 @@ _REMEDY = (
     "(class Card(msgspec.Struct, tag=True)); for other classes a dataclass, a Struct, a pydantic "
     "model, or JsonCodec(types={YourClass: (dump, load)})."
 )
+
+
+def _hides_secret(annotation: Any, hooks: CodecHooks) -> bool:
+    """True if its values have a secret of pydantic: there is none where nobody imported it."""
+    if "pydantic" not in sys.modules:
+        return False
+    from offpath.runtime.hidden_secrets import hides_secret
+
+    return hides_secret(annotation, hooks.teaches)
 
 
 def _name(kind: Any) -> str:
