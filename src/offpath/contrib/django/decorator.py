@@ -8,7 +8,7 @@ from typing import Any, Final
 from offpath.contrib.django.names import task_backends
 
 _DEFAULTS: Final[dict[str, Any]] = {"priority": 0, "queue_name": "default", "run_after": None}
-"""Those of Django's own decorator: a ``Task`` of Django 6.0 has none itself."""
+"""The defaults of Django's own decorator: a ``Task`` of Django 6.0 has none itself."""
 
 
 def task(
