@@ -77,6 +77,9 @@ HELD = {
     "give_up": ("due_blocked", "due_queued"),
     "amend": ("hold_jobs",),
     "redrive": ("hold_jobs",),
+    "reopen_gates": ("lock_over_line",),
+    "uncount_gates": ("lock_over_line",),
+    "wait_again": ("hold_jobs",),
     "note_counted": (
         *(
             "hold_jobs",
@@ -97,7 +100,6 @@ HELD = {
 LATE = {
     ("join_roots", "key"): "without keys and gates a new job waits for nobody but its own id",
     ("lock_jobs", "key"): "the holder of a key is known only once a new job has met it",
-    ("uncount_gates", "group"): "a row that an older release removed is restored before",
 }
 """Statements that may wait behind a higher kind all the same, each with the reason."""
 

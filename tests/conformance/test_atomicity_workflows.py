@@ -244,6 +244,24 @@ async def _redrive_from_gates(store: Store, clock: ManualClock) -> Call:
     return lambda: store.redrive([JobRedrive(id=uid(10))])
 
 
+async def _redrive_behind_gates(store: Store, clock: ManualClock) -> Call:
+    """A chain that died at its gates, beside one that is asked for itself."""
+    jobs = await _family(store, 2)
+    await store.commit(
+        Effects(
+            jobs=(
+                job(20, LATER, gate=uid(51), group_id=uid(1)),
+                job(21, LATER, gate=uid(52)),
+                job(22, LATER, gate=uid(53)),
+            ),
+            gates=(gate(51, 10), gate(52, 20), gate(53, 11)),
+        )
+    )
+    await die(store, jobs[0])
+    await store.cancel([uid(22)])
+    return lambda: store.redrive([JobRedrive(id=uid(n)) for n in (10, 22)])
+
+
 async def _delete_all(store: Store, clock: ManualClock) -> Call:
     """The last jobs of a group and of a gate, with steps and something to undo."""
     jobs = await _family(store, 1)
@@ -411,6 +429,7 @@ SCENARIOS: dict[str, Scenario] = {
     "rescue to gates": _rescue_to_gates,
     "cancel to gates": _cancel_to_gates,
     "redrive from gates": _redrive_from_gates,
+    "redrive behind gates": _redrive_behind_gates,
     "delete all": _delete_all,
     "put step": _put_step,
     "put undo": _put_undo,

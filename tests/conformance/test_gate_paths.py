@@ -216,12 +216,13 @@ async def test_a_redriven_job_of_a_dead_gate_runs_without_it(store: Store) -> No
     held = await hold_one(store, gate_on(first.id))
     behind = await hold_one(store, gate_on(held))
     await die(store, first)
-    await store.redrive([JobRedrive(id=held)])
-    assert await fates(store, held, behind) == [("queued", None), ("dead", "unsatisfiable")]
+    assert await store.redrive([JobRedrive(id=held)]) == []
+    await store.redrive([JobRedrive(id=held, past_gate=True)])
+    assert await fates(store, held, behind) == [("queued", None), ("blocked", "gate")]
     (job,) = await take(store, tasks={LATER: 5})
     assert (job.id, job.attempt) == (held, 1)
     await succeed(store, job)
-    assert await fates(store, behind) == [("dead", "unsatisfiable")]
+    assert await fates(store, behind) == [("queued", None)]
 
 
 async def test_a_waiting_job_at_a_gate_is_not_made_due_by_a_redrive(store: Store) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
+from offpath.errors import StoreBusy
 from offpath.model.effects import Effects
-from offpath.model.job import JobState, UniquePolicy
+from offpath.model.job import JobState, LeasedJob, UniquePolicy
 from offpath.model.ledger.book import Book
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.backends import Backend
-from tests.conformance.builders import add, enqueue, join, new_job, record, take, unique
+from tests.conformance.builders import add, die, enqueue, join, new_job, record, take, unique
 from tests.conformance.interleaving import before
 from tests.conformance.ledger_builders import STORED_VALUE, done, move, op, plain, why
 from tests.conformance.workflow_builders import LATER, gate_on, hold_one
@@ -103,6 +105,83 @@ async def test_a_gate_that_fired_does_not_time_out_for_a_job_that_was_locked(
     await store.expire_blocked(limit=10)
     job = await record(store, held)
     assert (job.state, job.reason) == (JobState.QUEUED, None)
+
+
+async def _dead_join(store: Store, live: int) -> tuple[str, str, list[LeasedJob]]:
+    """A part that has died, the join that died of it, and the other parts, which run."""
+    await join(store)
+    ids = [await add(store) for _ in range(live + 1)]
+    held = await hold_one(store, gate_on(*ids))
+    first, *others = await take(store, limit=live + 1)
+    await die(store, first)
+    return first.id, held, others
+
+
+@pytest.mark.parametrize("statement", ["hold_jobs", "recount_gates", "reopen_gates"])
+async def test_a_part_that_ends_beside_a_redrive_is_counted(
+    store: Store, place: Backend, statement: str
+) -> None:
+    """Else its join would wait for it for ever."""
+    first, held, (other,) = await _dead_join(store, 1)
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    ends: list[asyncio.Task[Any]] = []
+
+    def end() -> None:
+        loop.call_soon_threadsafe(ending.set)
+
+    async def settle() -> None:
+        await ending.wait()
+        await store.settle([Settlement(job=other, outcome=Succeeded())])
+
+    ends.append(asyncio.create_task(settle()))
+    with before(store, statement, end):
+        await store.redrive([JobRedrive(id=first)])
+    await asyncio.gather(*ends)
+    (again,) = await take(store)
+    await store.settle([Settlement(job=again, outcome=Succeeded())])
+    assert (await record(store, held)).state is JobState.QUEUED
+
+
+async def test_two_redrives_of_one_join_at_once_bring_it_back(store: Store, place: Backend) -> None:
+    """Each sees the other's part as dead until it has the gate."""
+    first, held, others = await _dead_join(store, 1)
+    await die(store, others[0])
+    async with place.async_transaction() as connection:
+        await connection.execute(
+            "select from offpath.job_gate where state = 'unsatisfiable' for update"
+        )
+        both = [
+            asyncio.create_task(store.redrive([JobRedrive(id=each)]))
+            for each in (first, others[0].id)
+        ]
+        done, _ = await asyncio.wait(both, timeout=0.3)
+        assert not done
+        await connection.commit()
+    changed = [one.id for answer in await asyncio.gather(*both) for one in answer]
+    assert sorted(changed) == sorted([first, others[0].id, held])
+    assert (await record(store, held)).state is JobState.BLOCKED
+
+
+async def test_a_gate_that_is_made_beside_a_redrive_makes_it_look_again(
+    store: Store, place: Backend
+) -> None:
+    await join(store)
+    first = await add(store)
+    (job,) = await take(store)
+    await die(store, job)
+    gate = gate_on(first)
+    held = new_job(LATER, gate=gate.id)
+
+    def make() -> None:
+        with place.transaction() as connection:
+            store.commit_within_blocking(connection, Effects(jobs=(held,), gates=(gate,)))
+            connection.commit()
+
+    with before(store, "hold_jobs", make), contextlib.suppress(StoreBusy):
+        await store.redrive([JobRedrive(id=first)])
+    await store.redrive([JobRedrive(id=first)])
+    assert (await record(store, held.id)).state is JobState.BLOCKED
 
 
 # -- a ledger's accounts that seldom exist ---------------------------------------------------------

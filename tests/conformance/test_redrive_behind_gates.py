@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -72,17 +73,28 @@ async def flow(store: Store, clock: ManualClock) -> AsyncIterator[Flow]:
         yield Flow(app)
 
 
-async def test_everything_is_redriven_until_the_result_is_whole(flow: Flow) -> None:
+@pytest.mark.parametrize("where", [{"everything": True}, {"task": "part"}])
+async def test_the_parts_bring_back_all_that_waited_for_them(
+    flow: Flow, where: dict[str, Any]
+) -> None:
     handle = await flow.fail()
-    redriven = [one.task for one in await flow.app.dead.redrive(everything=True)]
-    assert redriven == ["part"]
+    redriven = {one.task: one.state for one in await flow.app.dead.redrive(**where)}
+    assert redriven == {
+        "part": JobState.QUEUED,
+        "total": JobState.BLOCKED,
+        "report": JobState.BLOCKED,
+    }
     await flow.work()
-    assert await flow.dead() == ["report", "total"]
-    for left in (["report"], []):
-        await flow.app.dead.redrive(everything=True)
-        await flow.work()
-        assert await flow.dead() == left
+    assert await flow.dead() == []
     assert await handle.group() == 60
+
+
+async def test_parts_that_fail_again_end_their_join_again(flow: Flow) -> None:
+    await flow.fail()
+    flow.bug = True
+    await flow.app.dead.redrive(task="part")
+    await flow.work()
+    assert await flow.dead() == ["part", "report", "total"]
 
 
 async def test_a_join_alone_is_left_alone_unless_it_is_to_work_with_what_there_is(
@@ -91,24 +103,25 @@ async def test_a_join_alone_is_left_alone_unless_it_is_to_work_with_what_there_i
     await flow.fail()
     assert await flow.app.dead.redrive(task="total") == []
     assert await flow.app.jobs.redrive(task="total") == []
-    (back,) = await flow.app.dead.redrive(task="total", without_gates=True)
+    redriven = await flow.app.dead.redrive(task="total", without_gates=True)
+    assert [one.task for one in redriven] == ["total", "report"]
     await flow.work()
-    (job,) = await flow.app.store().get([back.id])
-    assert (job.state, job.result) == (JobState.SUCCEEDED, "3")
+    jobs = await flow.app.store().get([one.id for one in redriven])
+    assert {one.task: one.result for one in jobs} == {"total": "3", "report": "30"}
 
 
 @pytest.mark.parametrize("when", [offpath.all_succeeded, offpath.all_settled])
 async def test_a_join_that_was_cancelled_waits_for_its_parts_too(
     flow: Flow, store: Store, when: offpath.When
 ) -> None:
+    flow.bug = False
     parts = [flow.part.job(n) for n in (1, 2)]
     *_, join = await flow.app.enqueue(
         [*parts, offpath.gate(on=parts, queue=[flow.total.job()], when=when)]
     )
     await join.cancel()
-    assert await flow.app.jobs.redrive(join.id) == []
-    await flow.work()
-    assert [one.id for one in await flow.app.jobs.redrive(join.id)] == [join.id]
+    (back,) = await flow.app.jobs.redrive(join.id)
+    assert (back.id, back.state) == (join.id, JobState.BLOCKED)
     await flow.work()
     (job,) = await store.get([join.id])
     assert job.result == "3"
@@ -121,15 +134,18 @@ async def test_an_operator_is_told_what_was_left_and_why(flow: Flow, clock: Manu
     asked = ActionAsked(verb="job.redrive", target={"where": {"reason": ["unsatisfiable"]}})
     done = await actions.carry_out(flow.app, await actions.ask(flow.app, asked, ANN))
     assert (done.changed, done.unchanged) == (0, 2)
-    assert "2 still behind a gate: redrive it when the jobs" in in_words(done)
+    assert "2 still behind a gate: redrive the failed jobs" in in_words(done)
 
 
-async def test_a_policy_puts_no_join_back_before_its_parts(
+async def test_a_policy_puts_a_join_back_with_its_parts_and_never_before(
     flow: Flow, store: Store, clock: ManualClock
 ) -> None:
-    policy = offpath.Redrive(reasons=(DeadReason.EXHAUSTED, DeadReason.UNSATISFIABLE))
     await flow.fail()
     clock.advance(3600)
-    moved = await RedriveDead(lambda: store, policy).move(10)
-    assert [len(ids) for ids in moved.buckets.values()] == [1]
-    assert await flow.dead() == ["report", "total"]
+    joins = offpath.Redrive(reasons=(DeadReason.UNSATISFIABLE,))
+    assert not (await RedriveDead(lambda: store, joins).move(10)).buckets
+    parts = offpath.Redrive(reasons=(DeadReason.EXHAUSTED,))
+    (ids,) = (await RedriveDead(lambda: store, parts).move(10)).buckets.values()
+    assert len(ids) == 3
+    await flow.work()
+    assert await flow.dead() == []

@@ -21,7 +21,7 @@ from offpath.store.postgres.groups import queries
 from offpath.store.postgres.lease import Leases
 from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.postgres.settle import settle_steps, succeed_steps
-from offpath.store.programs import jobs, reads, workers
+from offpath.store.programs import jobs, reads, redrives, workers
 from offpath.store.programs.group_work import GroupWork
 from offpath.store.protocol import JobRedrive
 from offpath.store.sql import Query, catalogue
@@ -239,7 +239,9 @@ def _cancel(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
 
 
 def _redrive(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
-    return next(jobs.redrive(D, [JobRedrive(id=job) for job in _ids(connection, "dead")])).queries
+    ids = _ids(connection, "dead")
+    program = redrives.redrive(D, [JobRedrive(id=job) for job in ids])
+    return next(program).queries + program.send([[(job,) for job in ids]]).queries
 
 
 def _delete(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:

@@ -14,8 +14,8 @@ from psycopg import sql
 
 import offpath
 from offpath.jobs.worker.upkeep import PRUNE_BATCH
+from offpath.model.changes import Pruned
 from offpath.store.postgres import PostgresStore
-from offpath.store.protocol import Pruned
 from tests.integration.polling import eventually
 from tests.integration.scale import scaled
 

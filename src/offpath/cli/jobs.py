@@ -364,12 +364,12 @@ async def redrive_dead(
 async def _redriven(app: App, changed: Sequence[ChangedJob], which: Selection) -> Changed:
     """The outcome of a redrive; by a filter, also how many are left behind their gates."""
     behind = 0 if which.ids else await _behind(app, which.where)
-    told = f"{behind} left: what they waited for has not succeeded; redrive them when it has"
+    told = f"{behind} left behind failed jobs: redrive those, and they wait for them again"
     return changed_jobs(
         changed,
         which,
         "redriven",
-        why="unknown, in no state for this, or behind jobs that have not succeeded",
+        why="unknown, in no state for this, or behind jobs that have failed",
         notes=[told] if behind else (),
     )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.model.job import ChangedJob, Enqueued
 
-__all__ = ["ChangedJob", "with_deaths"]
+__all__ = ["ChangedJob", "Pruned", "with_deaths"]
 
 
 def with_deaths(answers: Sequence[Enqueued], died: Sequence[ChangedJob]) -> list[Enqueued]:
@@ -25,3 +26,15 @@ def with_deaths(answers: Sequence[Enqueued], died: Sequence[ChangedJob]) -> list
         place = places.get(each.id, first)
         told[place] = replace(told[place], along=(*told[place].along, each))
     return told
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """The numbers that a prune removed."""
+
+    jobs: int = 0
+    messages: int = 0
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.jobs + self.messages

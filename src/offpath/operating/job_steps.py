@@ -72,10 +72,11 @@ def step_of(allowed: frozenset[JobState], change: Change) -> Step:
     async def step(app: App, work: ActionWork) -> Stepped:
         chunk = await _chunk(app, work, allowed)
         able, left = _sorted_out(chunk, allowed, work.target.before)
-        if change is redrive and (behind := await still_behind(app.store(), able)):
+        done = {one.id for one in await change(app, work, able)} if able else set()
+        if change is redrive:
+            behind = await still_behind(app.store(), [each for each in able if each not in done])
             able = [each for each in able if each not in behind]
             left["behind_its_gate"] += len(behind)
-        done = {one.id for one in await change(app, work, able)} if able else set()
         refused = sum(one not in done for one in able)
         if refused:
             left["refused"] += refused

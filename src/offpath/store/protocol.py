@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from offpath.model.amendment import Amendment
-from offpath.model.changes import ChangedJob
+from offpath.model.changes import ChangedJob, Pruned
 from offpath.model.effects import Effects
 from offpath.model.glance import Concern
 from offpath.model.job import Count, Enqueued, JobFilter, JobRecord, JobState, LeasedJob, Page
@@ -57,18 +57,8 @@ class JobRedrive(Struct, frozen=True, kw_only=True):
 
     id: str
     delay: float = 0.0
-
-
-class Pruned(Struct, frozen=True, kw_only=True):
-    """The numbers that a prune removed."""
-
-    jobs: int = 0
-    messages: int = 0
-
-    @property
-    def total(self) -> int:
-        """Both together."""
-        return self.jobs + self.messages
+    past_gate: bool = False
+    """It does not wait at its gate again: it works with what there is."""
 
 
 class Backlog(Struct, frozen=True, kw_only=True):
@@ -319,6 +309,14 @@ class Store(
 
         A waiting job is made due (after ``delay``) with its attempt unchanged. Others, unknown
         ones and those whose unique key is now held by another job are left alone, not answered.
+
+        *Gates*: a job that never came past its gate waits there again, without its deadline, unless
+        the gate has fired, was timed out, or ``past_gate`` is asked for. A gate that cannot fire is
+        counted afresh by what the jobs that it watches are now: where it can fire again it is open,
+        with as much time as it had at first, and the jobs that died at it wait there again, and so
+        on along the chain; these are answered too, behind the others. Where it still cannot, its
+        jobs are left alone. A watched job that was deleted counts as it had been counted, and as
+        failed if it had not.
         """
         ...
 

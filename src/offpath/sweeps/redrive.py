@@ -8,7 +8,6 @@ from offpath.model.job import JobFilter, JobState
 from offpath.model.redrive import Redrive
 from offpath.model.tally import Tally
 from offpath.store import protocol
-from offpath.store.gate_needs import still_behind
 from offpath.store.protocol import Store
 from offpath.sweeps.own import OwnSweep
 
@@ -41,10 +40,7 @@ class RedriveDead(OwnSweep):
         if self._looked_in is not store:  # a place in another store means nothing in this one
             self._looked_in, self._after = store, None
         ids = await self._due(store, policy, min(limit, policy.batch))
-        left = await still_behind(store, ids)
-        changed = await store.redrive(
-            [protocol.JobRedrive(id=each) for each in ids if each not in left]
-        )
+        changed = await store.redrive([protocol.JobRedrive(id=each) for each in ids])
         return Tally(buckets={"redriven": tuple(one.id for one in changed)} if changed else {})
 
     async def _due(self, store: Store, policy: Redrive, limit: int) -> list[str]:

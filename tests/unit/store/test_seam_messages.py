@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offpath.errors import StoreUnavailable
+from offpath.model.changes import Pruned
 from offpath.model.effects import Effects
 from offpath.model.job import DeadReason, Failure
 from offpath.model.message import (
@@ -21,7 +22,6 @@ from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succee
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
 from offpath.store.memory import MemoryStore
-from offpath.store.protocol import Pruned
 from offpath.store.seam import ObservedStore
 from offpath.store.telemetry.meter import StoreMeter
 from offpath.testing.faults import FlakyStore

@@ -69,29 +69,23 @@ class DeadLetters:
     ) -> _Changes:
         """Put dead jobs back as fresh, oldest first: attempt 1, a fresh deadline, errors kept.
 
-        A job that died since its gate could not fire is left alone until the jobs that it waited
-        for have succeeded: redrive those first. ``without_gates=True`` puts it back at once, and it
-        works with what there is.
+        A job that died since its gate could not fire waits there again as soon as the failed jobs
+        that it waited for are put back, by this call or by another; until then it is left alone.
+        ``without_gates=True`` puts it back at once, and it works with what there is.
 
         ``per_second`` throttles: the jobs become due one after another at that rate. That is
         written with them, so it needs no process to stay alive. ``everything=True`` takes all
         dead jobs; otherwise give ids or a filter. Returns those that were put back.
         """
-        # loaded here: few services redrive
-        from offpath.store.gate_needs import still_behind
-
         wait = checks.seconds(delay, "delay")
         step = _step(per_second)
         order = itertools.count()
 
         async def back(chunk: Sequence[str]) -> _Changes:
-            store = session.store
-            left = set() if without_gates else await still_behind(store, chunk)
-            return await store.redrive(
+            return await session.store.redrive(
                 [
-                    JobRedrive(id=each, delay=wait + next(order) * step)
+                    JobRedrive(id=each, delay=wait + next(order) * step, past_gate=without_gates)
                     for each in chunk
-                    if each not in left
                 ]
             )
 

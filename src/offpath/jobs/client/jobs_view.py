@@ -138,17 +138,11 @@ class JobsView:
     async def _due(
         self, ids: tuple[str, ...], where: Where, allowed: frozenset[JobState], delay: float
     ) -> list[ChangedJob]:
-        # loaded here: few services redrive
-        from offpath.store.gate_needs import still_behind
-
         what = chosen(ids, filter_of(where), allowed=allowed)
         store = (session := await self._opened()).store
 
         async def back(chunk: Sequence[str]) -> list[ChangedJob]:
-            left = await still_behind(store, chunk)
-            return await store.redrive(
-                [JobRedrive(id=each, delay=delay) for each in chunk if each not in left]
-            )
+            return await store.redrive([JobRedrive(id=each, delay=delay) for each in chunk])
 
         return await act(session, what, back)
 

@@ -92,7 +92,7 @@ _REASONS = {
     "gone_or_busy": "gone, or has not answered many other requests",
     "led_elsewhere": "led by another worker: run it there, or by force",
     "moved_since": "ended again since",
-    "behind_its_gate": "still behind a gate: redrive it when the jobs that it waits for succeeded",
+    "behind_its_gate": "still behind a gate: redrive the failed jobs that it waits for",
     "refused": "could not be: a unique key is taken, or undoing is still to come",
 }
 

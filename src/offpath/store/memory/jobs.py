@@ -14,7 +14,8 @@ from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, JobRecord, JobState, LeasedJob
 from offpath.model.lease import Rescued
 from offpath.model.suspicion import LossVerdict, Lost, judged
-from offpath.store.memory import gates, limits, signals
+from offpath.store.memory import gate_returns, gates, limits, signals
+from offpath.store.memory.gate_returns import REDRIVABLE, key_is_taken
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.waits import awaits_gate
 from offpath.store.protocol import JobRedrive
@@ -32,7 +33,6 @@ from offpath.store.rows.jobs import (
 )
 
 _WAITING = (JobState.BLOCKED, JobState.QUEUED)
-_REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)
 
 
 def progress(tables: Tables, now: datetime, job: LeasedJob, text: str) -> None:
@@ -59,20 +59,26 @@ def cancel(
 def redrive(tables: Tables, now: datetime, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
     """Put ended jobs back, and make waiting ones due."""
     due = {each.id: later(now, each.delay) for each in redrives}
+    past = {each.id for each in redrives if each.past_gate}
     answers: list[ChangedJob] = []
+    behind: dict[str, datetime] = {}
     for job in _each(tables, due):
+        if job.id not in past and gate_returns.waits(tables, job):
+            behind[job.id] = due[job.id]
+            continue
         after = _redriven(tables, now, job, due[job.id])
         if after is not None:
             tables.file(after, now)
             tables.fault_keys.pop(job.id, None)
             answers.append(changed(job, after))
-    return answers
+    opened = [answer.id for answer in answers if answer.was.terminal]
+    return answers + gate_returns.bring_back(tables, now, opened, behind)
 
 
 def _redriven(tables: Tables, now: datetime, job: JobRecord, run_at: datetime) -> JobRecord | None:
     if job.state is JobState.QUEUED:
         return _made_due(tables, now, replace(job, run_at=run_at, reason=None))
-    if job.state not in _REDRIVABLE or _key_is_taken(tables, now, job):
+    if job.state not in REDRIVABLE or key_is_taken(tables, now, job, JobState.QUEUED):
         return None
     return fresh(job, run_at, maybe_later(now, tables.terms(job.id).deadline_in), now)
 
@@ -80,15 +86,6 @@ def _redriven(tables: Tables, now: datetime, job: JobRecord, run_at: datetime) -
 def _made_due(tables: Tables, now: datetime, job: JobRecord) -> JobRecord:
     """A waiting job at its new time: one that its limit had let in need not wait for that again."""
     return job if tables.lanes.is_ready(job) else arrived(job, now)
-
-
-def _key_is_taken(tables: Tables, now: datetime, job: JobRecord) -> bool:
-    """True if another job holds the unique key that this one would hold again."""
-    unique = tables.terms(job.id).unique
-    if unique is None or JobState.QUEUED not in unique.states:
-        return False
-    holder = tables.holder_of(unique.key, now)
-    return holder is not None and holder.id != job.id
 
 
 def amend(
@@ -252,5 +249,5 @@ def _is_needed(tables: Tables, job_id: str) -> bool:
     """True if it is to be undone, or a job behind a gate over it may yet ask for its result."""
     if job_id in tables.steps.to_undo:
         return True
-    waiting = tables.gates.waiting_for(job_id)
-    return any(not tables.jobs[each].state.terminal for each in waiting)
+    waiting = (tables.jobs[each] for each in tables.gates.waiting_for(job_id))
+    return any(not each.state.terminal or gate_returns.died_there(each) for each in waiting)

@@ -8,7 +8,7 @@ from typing import Any
 
 from offpath.errors import CapabilityMissing
 from offpath.model.amendment import Amendment
-from offpath.model.changes import ChangedJob
+from offpath.model.changes import ChangedJob, Pruned
 from offpath.model.effects import Effects
 from offpath.model.glance import EVERYTHING, Concern
 from offpath.model.job import (
@@ -51,7 +51,7 @@ from offpath.store.memory.stats import MemoryStats
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.workflows import MemoryWorkflows
 from offpath.store.offered import OFFERED
-from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration, Pruned
+from offpath.store.protocol import Backlog, Finding, JobRedrive, Migration
 
 _CAPABILITIES = Capabilities(
     name="memory",

@@ -231,11 +231,11 @@ class Tables:
         if before is None or (before.state in TERMINAL) is (job.state in TERMINAL):
             return
         if job.state in TERMINAL:
-            self.gates.counted(job, 1)
+            self.gates.counted(job)
             if job.id in self.signals.called:
                 self.signals.ended(job.id)
         else:
-            self.gates.counted(before, -1)
+            self.gates.uncounted(job.id)
         self.steps.moved(job)
 
     def _announce(

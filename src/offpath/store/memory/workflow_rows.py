@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from offpath.model.gate import Counting, GateState, NewGate, verdict
 from offpath.model.group import Contribution, GroupPolicy
@@ -22,6 +22,10 @@ _DONE = JobState.SUCCEEDED
 _FAILED = (JobState.DEAD, JobState.CANCELLED)
 
 
+RETRACTABLE = (GateState.OPEN, GateState.UNSATISFIABLE)
+"""States in which a gate may yet fire: what it watches may be put back."""
+
+
 class MemoryGate(Struct):
     """A gate, with how many of the watched jobs have ended how."""
 
@@ -31,12 +35,39 @@ class MemoryGate(Struct):
     of: Counting
     deadline: datetime | None
     state: GateState = GateState.OPEN
+    early: frozenset[str] = frozenset()
+    """The watched jobs that were not there when the gate was made."""
+    ended: dict[str, bool] = field(default_factory=dict)
+    """Watched jobs that have ended, and whether they succeeded."""
     succeeded: int = 0
     failed: int = 0
 
-    def count(self, job: JobRecord, by: int) -> None:
-        """A watched job has ended, or (``by`` -1) is put back."""
-        if job.state is _DONE:
+    def count(self, job: JobRecord) -> None:
+        """A watched job has ended."""
+        self.ended[job.id] = job.state is _DONE
+        self._sum(job.id, 1)
+
+    def uncount(self, job_id: str) -> None:
+        """A watched job that had ended is put back."""
+        if job_id in self.ended:
+            if self.state is GateState.OPEN:
+                self._sum(job_id, -1)
+            del self.ended[job_id]
+
+    def recount(self, jobs: Mapping[str, JobRecord]) -> None:
+        """Count the watched jobs as they are now; of one that is gone counts what was counted."""
+        for each in self.on:
+            job = jobs.get(each)
+            if job is not None:
+                self.ended.pop(each, None)
+                if job.state in TERMINAL:
+                    self.ended[each] = job.state is _DONE
+        gone = [each for each in self.on if each not in jobs and each not in self.ended]
+        self.succeeded = sum(self.ended.values())
+        self.failed = len(self.ended) - self.succeeded + len(set(gone) - self.early)
+
+    def _sum(self, job_id: str, by: int) -> None:
+        if self.ended[job_id]:
             self.succeeded += by
         else:
             self.failed += by
@@ -75,14 +106,15 @@ class Gates:
         if new.id in self.rows:
             return
         need = min(new.need, len(on))
-        row = MemoryGate(new.id, on, need, new.of, maybe_later(now, new.timeout))
+        early = frozenset(each for each in on if each not in jobs)
+        row = MemoryGate(new.id, on, need, new.of, maybe_later(now, new.timeout), early=early)
         self.rows[new.id] = row
         for each in on:
             self.watchers.setdefault(each, {})[new.id] = None
             self._over.setdefault(each, {})[new.id] = None
             job = jobs.get(each)
             if job is not None and job.state.terminal:
-                row.count(job, 1)
+                row.count(job)
         self._judge(row)
 
     def hold(self, job_id: str, gate_id: str) -> None:
@@ -98,14 +130,31 @@ class Gates:
         row = None if job.gate is None else self.rows.get(job.gate)
         return None if row is None else row.deadline
 
-    def counted(self, job: JobRecord, by: int) -> None:
-        """A watched job has ended (``by`` 1), or one that had ended is put back (-1)."""
+    def counted(self, job: JobRecord) -> None:
+        """A watched job has ended."""
         if job.id not in self.watchers:
             return
         for gate_id in tuple(self.watchers[job.id]):
             row = self.rows[gate_id]
-            row.count(job, by)
+            row.count(job)
             self._judge(row)
+
+    def uncounted(self, job_id: str) -> None:
+        """A watched job that had ended is put back: a gate that has fired counts it still."""
+        for row in self.over(job_id):
+            if row.state in RETRACTABLE:
+                row.uncount(job_id)
+
+    def over(self, job_id: str) -> list[MemoryGate]:
+        """The gates that watch or watched a job."""
+        return [self.rows[gate_id] for gate_id in self._over.get(job_id, ())]
+
+    def reopen(self, row: MemoryGate, deadline: datetime | None) -> None:
+        """A gate that could not fire is open again."""
+        row.state, row.deadline = GateState.OPEN, deadline
+        for each in row.on:
+            self.watchers.setdefault(each, {})[row.id] = None
+        self._judge(row)
 
     def end(self, row: MemoryGate, state: GateState) -> None:
         """A gate is open no more: it watches nobody."""

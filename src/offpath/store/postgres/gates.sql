@@ -39,6 +39,38 @@ with open_watches as materialized (
         and w.outcome is null
 ),
 
+-- part: line
+-- Some jobs and those that died at gates over them, or over those, and so on ("line"); the gates that
+-- watch them or at which they wait ("over_line").
+with recursive line (job) as (
+    select j.id
+    from offpath.job j
+    where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    union
+    select h.id
+    from line l
+    join offpath.gate_watch w on w.job = l.job
+    join offpath.job_gate g on g.id = w.gate
+    join offpath.job h on h.gated_by = g.id
+    where /* part: may_die */
+        and h.gate is not null
+),
+over_line (gate) as (
+    select w.gate
+    from line l
+    join offpath.gate_watch w on w.job = l.job
+    union
+    select j.gate
+    from line l
+    join offpath.job j on j.id = l.job
+    where j.gate is not null
+)
+
+-- part: may_die
+-- A gate whose jobs have died at it, or may die before its row is held.
+g.counting = 'succeeded'
+and (g.state = 'unsatisfiable' or (g.state = 'open' and g.need < g.total))
+
 -- name: add_gates
 -- New gates, with what of the watched jobs has ended already. One that is there stays as it is.
 insert into offpath.job_gate (id, deadline, need, total, succeeded, failed, counting)
@@ -167,12 +199,16 @@ from sums s
 where g.id = s.gate and g.id = any (array(select s.gate from sums s))
 
 -- name: uncount_watches
--- Forgets how these jobs failed, where the gate is open: it has counted them no more before.
+-- Forgets how these jobs failed: an open gate has counted them no more before, one that cannot fire
+-- is counted afresh.
 update offpath.gate_watch w
 set outcome = null
 where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
     and w.outcome = 'failed'
-    and exists (select from offpath.job_gate g where g.id = w.gate and g.state = 'open')
+    and exists (
+        select from offpath.job_gate g
+        where g.id = w.gate and g.state in ('open', 'unsatisfiable')
+    )
 
 -- name: decide_gates
 -- These gates, which are held, are open no more.
@@ -319,3 +355,166 @@ where g.id = any (array(
 order by g.id
 limit :limit::int
 for update skip locked
+
+-- name: jobs_in_line
+-- These jobs, those that died at gates over them along the chain, and the live ones that such gates
+-- watch: while these are held none of them ends, so the counts of the gates stay as they are.
+/* part: line */
+select l.job::text
+from line l
+union
+select s.id::text
+from over_line o
+join offpath.job_gate g on g.id = o.gate
+join offpath.gate_watch w on w.gate = g.id
+join offpath.job s on s.id = w.job
+where s.finished_at is null
+    and /* part: may_die */
+
+-- name: hold_free_live
+-- Keeps these jobs still that have not ended and that nobody else holds.
+select 1
+from offpath.job j
+where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and j.finished_at is null
+order by j.id
+for update skip locked
+
+-- name: lock_over_line
+-- Keeps still, in one order, the gates over these jobs that may be open from now on; what they are.
+/* part: line */
+select g.id::text, g.state
+from offpath.job_gate g
+where g.id = any (array(select o.gate from over_line o))
+    and g.state in ('open', 'unsatisfiable')
+order by g.id
+for update
+
+-- name: recount_gates
+-- Gates that cannot fire, which are held: those of these jobs, and these. They are counted by the jobs
+-- that they watch as they are now; of one that is gone counts what was counted.
+select
+    g.id::text, g.need, g.counting, g.total,
+    count(*) filter (
+        where case when j.id is null then w.outcome = 'succeeded' else j.state = 'succeeded' end
+    ),
+    count(*) filter (
+        where case
+            when j.id is not null then j.state in ('dead', 'cancelled')
+            else coalesce(w.outcome = 'failed', not w.early)
+        end
+    )
+from offpath.job_gate g
+join offpath.gate_watch w on w.gate = g.id
+left join offpath.job j on j.id = w.job
+where g.id = any (array(
+        select o.gate
+        from offpath.gate_watch o
+        where o.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        union
+        select jsonb_array_elements_text(:gates::text::jsonb)::uuid
+    ))
+    and g.state = 'unsatisfiable'
+group by g.id
+
+-- name: reopen_gates
+-- These gates, which are held, are open again, for as long as they were at first.
+update offpath.job_gate g
+set state = 'open',
+    succeeded = b.succeeded,
+    failed = b.failed,
+    deadline = coalesce(:now::text::timestamptz, clock_timestamp()) + (
+        g.deadline - (select min(j.enqueued_at) from offpath.job j where j.gated_by = g.id)
+    )
+from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, succeeded bigint, failed bigint)
+where g.id = b.id
+
+-- name: recount_watches
+-- Notes how the jobs that these gates watch have ended.
+update offpath.gate_watch w
+set outcome = n.outcome
+from (
+    select o.job, o.gate, case
+        when j.state = 'succeeded' then 'succeeded'
+        when j.state in ('dead', 'cancelled') then 'failed'
+    end as outcome
+    from offpath.gate_watch o
+    join offpath.job j on j.id = o.job
+    where o.gate = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+) as n
+where w.job = n.job and w.gate = n.gate and w.outcome is distinct from n.outcome
+
+-- name: died_at_gates
+-- The jobs that died at these gates, which are held.
+select
+    j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), j.state, j.attempt, j.parent,
+    j.grouped::int, j.announce, j.watched, j.redrives, j.has_undo::int, j.gated_by::text, 1
+from offpath.job j
+where j.gated_by = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and j.gate is not null
+    and j.state = 'dead'
+    and j.reason = 'unsatisfiable'
+order by j.id
+
+-- name: wait_again
+-- Ended jobs, which are held, wait afresh at their gates; those whose unique key another job has are
+-- left alone, and of those that want one key all but the first.
+with clock as materialized (
+    select coalesce(:now::text::timestamptz, clock_timestamp()) as now
+),
+held as materialized (
+    select j.id, b.delay,
+        case
+            when not j.unique_held and j.unique_states @> '"blocked"' then j.unique_key
+        end as claim,
+        j.unique_until is null or j.unique_until > (select clock.now from clock) as takes
+    from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, delay double precision)
+    join offpath.job j on j.id = b.id
+    where j.state in ('dead', 'cancelled')
+),
+alone as materialized (
+    select h.id, h.delay, h.claim is not null and h.takes as takes
+    from (
+        select h.id, h.delay, h.claim, h.takes,
+            row_number() over (partition by h.claim, h.takes order by h.id) as place
+        from held h
+    ) as h
+    where h.claim is null
+        or (
+            (h.place = 1 or not h.takes)
+            and not exists (
+                select from offpath.job o where o.unique_key = h.claim and o.unique_held
+            )
+        )
+)
+update offpath.job j
+set state = 'blocked',
+    reason = 'gate',
+    run_at = (select clock.now from clock) + h.delay * interval '1 second',
+    gated_delay = case when h.delay > 0 then nullif(j.gated_delay, 0) else j.gated_delay end,
+    blocked_until = g.deadline,
+    deadline = null,
+    attempt = 1,
+    losses = 0,
+    suspected = null,
+    redrives = j.redrives + 1,
+    error_key = null,
+    cancel_requested = false,
+    watched = case when j.watched = 2 then 1 else j.watched end,
+    progress = null,
+    started_at = null,
+    finished_at = null,
+    expires_at = null,
+    unique_held = case
+        when j.unique_key is null then false
+        when h.takes then true
+        else offpath.may_hold(
+            j.id, j.unique_key, j.unique_states, j.unique_until, 'blocked',
+            (select clock.now from clock)
+        )
+    end
+from alone h
+join offpath.job w on w.id = h.id
+join offpath.job_gate g on g.id = w.gate
+where j.id = h.id
+returning j.id::text

@@ -2,7 +2,8 @@
 -- Keeps these jobs still, in one order, and says what they are.
 select
     j.id::text, j.task, j.queue, coalesce(j.group_id, j.id::text), j.state, j.attempt, j.parent,
-    j.grouped::int, j.announce, j.watched, j.redrives, j.has_undo::int, j.gated_by::text
+    j.grouped::int, j.announce, j.watched, j.redrives, j.has_undo::int, j.gated_by::text,
+    (j.gate is not null)::int
 from offpath.job j
 where j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 order by j.id
@@ -188,8 +189,8 @@ returning j.id::text, j.state, j.queue
 
 -- name: expired_jobs
 -- Ended jobs whose time to be kept has passed, and that nobody holds. Jobs that are still to be
--- undone stay, and so do those that a gate watches or watched whose own jobs have not all ended:
--- these may ask for their results.
+-- undone stay, and so do those that a gate watches or watched whose own jobs have not all ended, or
+-- died at it and may be put back: these may ask for their results.
 select j.id::text, coalesce(j.group_id, j.id::text), j.grouped::int, j.gated_by::text
 from offpath.job j
 where j.expires_at <= (select coalesce(:now::text::timestamptz, clock_timestamp()))
@@ -198,7 +199,11 @@ where j.expires_at <= (select coalesce(:now::text::timestamptz, clock_timestamp(
         select
         from offpath.gate_watch w
         join offpath.job h on h.gated_by = w.gate
-        where w.job = j.id and h.finished_at is null
+        where w.job = j.id
+            and (
+                h.finished_at is null
+                or (h.gate is not null and h.state = 'dead' and h.reason = 'unsatisfiable')
+            )
     )
 order by j.expires_at
 limit :limit::int

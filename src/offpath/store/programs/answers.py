@@ -242,6 +242,19 @@ class HeldRow(NamedTuple):
     redrives: int
     has_undo: int
     gate: str | None
+    at_gate: int
+    """1: it has not come past its gate."""
+
+
+class RecountedRow(NamedTuple):
+    """A gate that cannot fire, with the ends of the jobs that it watches as they are now."""
+
+    id: str
+    need: int
+    counting: str
+    total: int
+    succeeded: int
+    failed: int
 
 
 class RedrivenRow(NamedTuple):

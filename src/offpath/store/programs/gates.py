@@ -53,7 +53,7 @@ def add(
     gates = [gate for gate in gates if gate.id in held or gate.id not in named]
     decided, fresh = yield from _make(w, gates, answers, made)
     decided |= yield from _join(w, fresh, jobs, made, ended)
-    return (yield from _follow(w, decided, None))
+    return (yield from follow(w, decided, None))
 
 
 def _make(
@@ -200,7 +200,7 @@ def count_ends(
     if not ended:
         return []
     rows = yield from w.tally(ended, wait=True)
-    return (yield from _follow(w, _decided(rows), keep))
+    return (yield from follow(w, _decided(rows), keep))
 
 
 def _count_left_ends(
@@ -209,7 +209,7 @@ def _count_left_ends(
     """Count as :func:`count_ends` does, where gates may be held already: those that others hold are
     skipped.
     """
-    return (yield from _follow(w, (yield from _count_now(w, ended)), keep))
+    return (yield from follow(w, (yield from _count_now(w, ended)), keep))
 
 
 def catch_up(w: Wording, overdue: Overdue, keep: float | None) -> Queries[list[MovedRow]]:
@@ -243,7 +243,7 @@ def _move(
     return moved
 
 
-def _follow(
+def follow(
     w: Wording, decided: Mapping[str, GateState], keep: float | None
 ) -> Queries[list[MovedRow]]:
     """Write what was decided, move the jobs, and so on along the chain; the jobs that moved."""

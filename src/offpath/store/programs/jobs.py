@@ -1,24 +1,22 @@
-"""Calls on jobs that exist: cancel, put back, remove, begin alone; and the upkeep of old ones."""
+"""Calls on jobs that exist: cancel, amend, remove; and the upkeep of old ones."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from offpath.model.amendment import Amendment
-from offpath.model.changes import ChangedJob
+from offpath.model.changes import ChangedJob, Pruned
 from offpath.model.job import JobState
 from offpath.store.hints import Hint
 from offpath.store.programs.aftermath import End
-from offpath.store.programs.answers import STATES, AmendedRow, GoneRow, HeldRow, RedrivenRow
+from offpath.store.programs.answers import STATES, AmendedRow, GoneRow, HeldRow
 from offpath.store.programs.conclusion import conclude
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
-from offpath.store.protocol import JobRedrive, Pruned
-from offpath.store.sql import Query, Row
+from offpath.store.programs.held import changed, held
+from offpath.store.sql import Row
 
 GONE_KEPT: Final = 3600.0
 """Seconds for which a worker that is gone is remembered."""
@@ -27,26 +25,12 @@ _UNDONE: Final = frozenset({JobState.DEAD, JobState.CANCELLED})
 """Ends after which what a job has done is to be undone."""
 
 
-class _Put(msgspec.Struct):
-    """A job that is put back, as ``redrive`` takes it."""
-
-    id: str
-    delay: int | float
-
-
-class _More(msgspec.Struct):
-    """A group with more open jobs, as ``reopen_groups`` takes it."""
-
-    id: str
-    more: int
-
-
 # -- cancel ----------------------------------------------------------------------------------------
 
 
 def cancel(d: Dialect, ids: Sequence[str], *, keep: float | None = None) -> Steps[list[ChangedJob]]:
     """End what waits, mark what runs; then tell of those that died at gates because of it."""
-    jobs = _held((yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))))
+    jobs = held((yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))))
     return (yield from _cancelled(d, jobs, keep)) if jobs else []
 
 
@@ -61,13 +45,13 @@ def cancel_groups(
     found = yield from ask(d.sql["open_members"](ids=d.batch(groups), limit=max(limit, 0)))
     members = {job for (job,) in found}
     # a root whose group gets its row here is counted by it, so it is held with the members
-    held, roots = yield Send(
+    rows, roots = yield Send(
         (
             d.sql["hold_jobs"](ids=d.ids([*members, *groups])),
             d.sql["join_roots"](ids=d.ids(groups)),
         )
     )
-    jobs = [job for job in _held(held) if job.id in members]
+    jobs = [job for job in held(rows) if job.id in members]
     return (yield from _cancelled(d, jobs, keep, groups, roots))
 
 
@@ -118,13 +102,13 @@ def _cancelled(
     if len(over) < len(told):
         d.announced.tell(Hint.CANCEL)
     ended = {job.id for job in over}
-    changed = [
-        _changed(job, JobState.CANCELLED, group_done=job.id in after.done)
+    answers = [
+        changed(job, JobState.CANCELLED, group_done=job.id in after.done)
         if job.id in ended
-        else _changed(job, JobState.RUNNING)
+        else changed(job, JobState.RUNNING)
         for job in told
     ]
-    return changed + after.all_along()
+    return answers + after.all_along()
 
 
 def _end(job: HeldRow, joined: Collection[str]) -> End:
@@ -132,56 +116,12 @@ def _end(job: HeldRow, joined: Collection[str]) -> End:
     return End(job.id, job.group_id, grouped, bool(job.watched), job.redrives)
 
 
-# -- redrive ---------------------------------------------------------------------------------------
-
-
-def redrive(d: Dialect, redrives: Sequence[JobRedrive]) -> Steps[list[ChangedJob]]:
-    """Put ended jobs back, and make waiting ones due; count those that are open again up."""
-    delays = {known: one.delay for one in redrives if (known := d.id(one.id)) is not None}
-    # a holder whose period is over stands in nobody's way
-    lapse = d.sql["lapse_keys"](ids=d.ids(delays), now=d.now)
-    _, held = yield Send((lapse, d.sql["hold_jobs"](ids=d.ids(delays))))
-    before = {job.id: job for job in _held(held)}
-    # only what is held: a job that is committed after that look was not there to be put back
-    chosen = [(job, delay) for job, delay in sorted(delays.items()) if job in before]
-    answers = yield Send(
-        (
-            # behind the jobs, as rows of groups are locked, and before they are open again, since
-            # it counts those that are open
-            d.sql["restore_groups"](ids=d.ids([job for job, _ in chosen]), now=d.now),
-            *d.told_the_time(),
-            d.sql["redrive"](
-                batch=d.batch([_Put(job, d.span(delay)) for job, delay in chosen]), now=d.now
-            ),
-        )
-    )
-    rows = sorted(RedrivenRow(*row) for row in answers[-1])
-    yield from _reopen(d, [job for row in rows if STATES[(job := before[row.id]).state].terminal])
-    d.announced.hear(before[row.id].announce for row in rows)
-    if rows:
-        d.announced.moved.add(JobState.QUEUED)
-    return [_changed(before[row.id], STATES[row.state], attempt=row.attempt) for row in rows]
-
-
-def _reopen(d: Dialect, jobs: Sequence[HeldRow]) -> Steps[None]:
-    """Jobs that had ended are open again: gates and groups count them so. Groups come last."""
-    queries: list[Query] = []
-    if watched := [job.id for job in jobs if job.watched]:
-        ids = d.ids(watched)
-        queries += d.sql["uncount_gates"](ids=ids), d.sql["uncount_watches"](ids=ids)
-    if opened := Counter(job.group_id for job in jobs if job.grouped):
-        groups = [_More(group, more) for group, more in sorted(opened.items())]
-        queries.append(d.sql["reopen_groups"](batch=d.batch(groups)))
-    if queries:
-        yield Send(tuple(queries), last=True)
-
-
 # -- amend -----------------------------------------------------------------------------------------
 
 
 def amend(d: Dialect, ids: Sequence[str], amendment: Amendment) -> Steps[list[ChangedJob]]:
     """Give waiting jobs other terms."""
-    before = {job.id: job for job in _held((yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))))}
+    before = {job.id: job for job in held((yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))))}
     if not before:
         return []
     *_, answer = yield Send(
@@ -200,7 +140,7 @@ def amend(d: Dialect, ids: Sequence[str], amendment: Amendment) -> Steps[list[Ch
     rows = sorted(AmendedRow(*row) for row in answer)
     if rows:
         d.announced.moved.add(JobState.QUEUED)
-    return [_moved(_changed(before[row.id], STATES[row.state]), row.queue) for row in rows]
+    return [_moved(changed(before[row.id], STATES[row.state]), row.queue) for row in rows]
 
 
 def _moved(job: ChangedJob, queue: str) -> ChangedJob:
@@ -212,10 +152,10 @@ def _moved(job: ChangedJob, queue: str) -> ChangedJob:
 
 def delete(d: Dialect, ids: Sequence[str]) -> Steps[list[ChangedJob]]:
     """Remove ended jobs, but not those that are still to be undone."""
-    held = yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))
-    jobs = [job for job in _held(held) if _removable(job)]
+    rows = yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))
+    jobs = [job for job in held(rows) if _removable(job)]
     yield from _remove(d, [GoneRow(job.id, job.group_id, job.grouped, job.gate) for job in jobs])
-    return [_changed(job, STATES[job.state]) for job in jobs]
+    return [changed(job, STATES[job.state]) for job in jobs]
 
 
 def prune(d: Dialect, *, limit: int) -> Steps[Pruned]:
@@ -242,43 +182,18 @@ def _remove(d: Dialect, jobs: Sequence[GoneRow]) -> Steps[None]:
     queries = [d.sql[name](ids=ids) for name in ("remove_failures", "remove_steps", "remove_jobs")]
     # Gates before groups, as in every transaction that has both, and each by its ids.
     if gates := {job.gate for job in jobs if job.gate}:
-        held = d.batch(sorted(gates))
+        named = d.batch(sorted(gates))
         queries += (
-            d.sql["lock_gates"](ids=held, watching="[]"),
-            d.sql["drop_watches"](ids=held),
-            d.sql["drop_gates"](ids=held),
+            d.sql["lock_gates"](ids=named, watching="[]"),
+            d.sql["drop_watches"](ids=named),
+            d.sql["drop_gates"](ids=named),
         )
     if groups := {job.group_id for job in jobs if job.grouped}:
-        held = d.batch(sorted(groups))
-        queries += d.sql["lock_groups"](ids=held), d.sql["drop_groups"](ids=held)
+        named = d.batch(sorted(groups))
+        queries += d.sql["lock_groups"](ids=named), d.sql["drop_groups"](ids=named)
     yield Send(tuple(queries), last=True)
 
 
 def _removable(job: HeldRow) -> bool:
     state = STATES[job.state]
     return state.terminal and not (job.has_undo and state in _UNDONE)
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def _held(rows: Iterable[Row]) -> list[HeldRow]:
-    """The jobs of known states; one of another is left alone, and ``doctor`` tells of it."""
-    jobs = (HeldRow._make(row) for row in rows)
-    return [job for job in jobs if job.state in STATES]
-
-
-def _changed(
-    job: HeldRow, state: JobState, *, attempt: int | None = None, group_done: bool = False
-) -> ChangedJob:
-    return ChangedJob(
-        id=job.id,
-        task=job.task,
-        queue=job.queue,
-        group_id=job.group_id,
-        was=STATES[job.state],
-        state=state,
-        attempt=job.attempt if attempt is None else attempt,
-        parent=job.parent,
-        group_done=group_done,
-    )

@@ -19,6 +19,7 @@ from offpath.store.programs import (
     letters,
     messages,
     reads,
+    redrives,
     routers,
     runs,
     schedules,
@@ -99,7 +100,7 @@ class SqlStore(SqlLedgerReads):
 
     begin = transition(suspects.begin)
     cancel = transition(jobs.cancel)
-    redrive = transition(jobs.redrive)
+    redrive = transition(redrives.redrive)
     amend = transition(jobs.amend)
     delete = transition(jobs.delete)
     cancel_groups = transition(jobs.cancel_groups)

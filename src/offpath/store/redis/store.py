@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from offpath.model.amendment import Amendment
 from offpath.model.brief import Kind
-from offpath.model.changes import ChangedJob
+from offpath.model.changes import ChangedJob, Pruned
 from offpath.model.deaths import Deaths
 from offpath.model.declaration import Declaration
 from offpath.model.effects import Effects
@@ -42,7 +42,7 @@ from offpath.model.post import PostRecord
 from offpath.model.schedule import Firing, FiringStatus, Occurrence, Schedule, ScheduleRecord
 from offpath.model.settlement import Settled, Settlement
 from offpath.store.flow import MOST_IN_QUEUE
-from offpath.store.protocol import Backlog, JobRedrive, Pruned
+from offpath.store.protocol import Backlog, JobRedrive
 from offpath.store.redis import (
     documents,
     enqueue,

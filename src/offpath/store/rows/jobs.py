@@ -387,6 +387,12 @@ def fresh(job: JobRecord, run_at: datetime, deadline: datetime | None, now: date
     return arrived(again, now)
 
 
+def waiting_again(job: JobRecord, run_at: datetime) -> JobRecord:
+    """An ended job put back to its gate. Its deadline counts from its release."""
+    again = fresh(job, run_at, None, run_at)
+    return replace(again, state=_BLOCKED, gate=job.gate, reason=BlockReason.GATE.value)
+
+
 def amended(job: JobRecord, amendment: Amendment) -> JobRecord:
     """A waiting job with other terms. A new run time ends whatever it was put off for."""
     given = {name: value for name, value in asdict(amendment).items() if value is not None}

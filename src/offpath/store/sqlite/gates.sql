@@ -123,14 +123,17 @@ where
     )
 
 -- name: uncount_watches
--- Forgets how these jobs failed, where the gate is open: it has counted them no more before.
+-- Forgets how these jobs failed: an open gate has counted them no more before, one that cannot fire
+-- is counted afresh.
 update offpath_gate_watch set outcome = null
 where
     job in (select value from json_each(:ids))
     and outcome = 'failed'
     and exists (
         select 1 from offpath_job_gate as watching
-        where watching.id = offpath_gate_watch.gate and watching.state = 'open'
+        where
+            watching.id = offpath_gate_watch.gate
+            and (watching.state = 'open' or watching.state = 'unsatisfiable')
     )
 
 -- name: lock_gates
@@ -177,3 +180,145 @@ update offpath_job set watched = 2 where id in (select value from json_each(:ids
 select id, state from offpath_job_gate
 where id in (select value from json_each(:fired)) and state = 'fired'
 limit :limit
+
+-- name: jobs_in_line
+-- These jobs, and those that died at gates over them along the chain.
+with recursive line (job) as (
+    select id from offpath_job where id in (select value from json_each(:ids))
+    union
+    select waiting.id
+    from line
+    cross join offpath_gate_watch as seen on seen.job = line.job
+    cross join offpath_job_gate as over on over.id = seen.gate and over.state = 'unsatisfiable'
+    cross join offpath_job as waiting on waiting.gate = over.id and waiting.gate_left = 0
+)
+select job from line
+
+-- name: hold_free_live
+-- Those of these jobs that have not ended. Nobody else holds one.
+select 1 from offpath_job where id in (select value from json_each(:ids)) and finished_at is null
+
+-- name: lock_over_line
+-- The gates over these jobs that may be open from now on, and what they are. Nobody else writes
+-- meanwhile.
+select id, state from offpath_job_gate
+where
+    id in (
+        select seen.gate from offpath_gate_watch as seen
+        where seen.job in (select value from json_each(:ids))
+        union
+        select waiting.gate from offpath_job as waiting
+        where
+            waiting.id in (select value from json_each(:ids))
+            and waiting.gate is not null and waiting.gate_left = 0
+    )
+    and (state = 'open' or state = 'unsatisfiable')
+
+-- name: recount_gates
+-- Gates that cannot fire: those of these jobs, and these. They are counted by the jobs that they watch
+-- as they are now; of one that is gone counts what was counted.
+select
+    gate.id, gate.need, gate.counting, gate.total,
+    count(*) filter (
+        where iif(job.id is null, seen.outcome = 'succeeded', job.state = 'succeeded')
+    ),
+    count(*) filter (
+        where case
+            when job.id is not null then job.state = 'dead' or job.state = 'cancelled'
+            else coalesce(seen.outcome = 'failed', seen.early = 0)
+        end
+    )
+from offpath_job_gate as gate
+cross join offpath_gate_watch as seen on seen.gate = gate.id
+left join offpath_job as job on job.id = seen.job
+where
+    gate.id in (
+        select other.gate from offpath_gate_watch as other
+        where other.job in (select value from json_each(:ids))
+        union
+        select value from json_each(:gates)
+    )
+    and gate.state = 'unsatisfiable'
+group by gate.id
+
+-- name: reopen_gates
+-- These gates are open again, for as long as they were at first.
+update offpath_job_gate set
+    state = 'open',
+    succeeded = new.value ->> 'succeeded',
+    failed = new.value ->> 'failed',
+    deadline = :now + deadline - (
+        select min(job.enqueued_at) from offpath_job as job where job.gate = offpath_job_gate.id
+    )
+from json_each(:batch) as new
+where offpath_job_gate.id = new.value ->> 'id'
+
+-- name: recount_watches
+-- Notes how the jobs that these gates watch have ended.
+update offpath_gate_watch set outcome = case
+    when job.state = 'succeeded' then 'succeeded'
+    when job.state = 'dead' or job.state = 'cancelled' then 'failed'
+end
+from offpath_job as job
+where
+    offpath_gate_watch.gate in (select value from json_each(:ids))
+    and job.id = offpath_gate_watch.job
+
+-- name: died_at_gates
+-- The jobs that died at these gates.
+select
+    id, task, queue, group_id, state, attempt, parent,
+    exists (
+        select 1 from offpath_group as counting where counting.id = offpath_job.group_id
+    ),
+    announce, watched, redrives, has_undo, gate, 1
+from offpath_job
+where
+    gate in (select value from json_each(:ids))
+    and gate_left = 0
+    and +state = 'dead'
+    and reason = 'unsatisfiable'
+order by id
+
+-- name: wait_again
+-- Ended jobs wait afresh at their gates, unless another job holds the unique key that they would hold.
+update or ignore offpath_job set
+    state = 'blocked',
+    reason = 'gate',
+    run_at = :now + (new.value ->> 'delay'),
+    gated_delay = iif(new.value ->> 'delay' > 0, nullif(gated_delay, 0), gated_delay),
+    blocked_until = (
+        select held.deadline from offpath_job_gate as held where held.id = offpath_job.gate
+    ),
+    deadline = null,
+    attempt = 1,
+    losses = 0,
+    suspected = null,
+    redrives = redrives + 1,
+    error_key = null,
+    changed_at = :now,
+    cancel_requested = 0,
+    watched = watched > 0,
+    progress = null,
+    result = null,
+    started_at = null,
+    finished_at = null,
+    expires_at = null,
+    unique_slot = case
+        when unique_key is null then null
+        when not instr(unique_states, 'blocked') then null
+        when unique_slot is not null then unique_slot
+        when unique_until is null or unique_until > :now then unique_key
+    end
+from json_each(:batch) as new
+where
+    offpath_job.id = new.value ->> 'id'
+    and (+offpath_job.state = 'dead' or +offpath_job.state = 'cancelled')
+    and (
+        not instr(coalesce(unique_states, ''), 'blocked')
+        or not exists (
+            select 1 from offpath_job as other
+            where other.unique_slot = offpath_job.unique_key and other.seq <> offpath_job.seq
+        )
+    )
+returning id

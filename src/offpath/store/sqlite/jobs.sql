@@ -5,7 +5,7 @@ select
     exists (
         select 1 from offpath_group as counting where counting.id = offpath_job.group_id
     ),
-    announce, watched, redrives, has_undo, gate
+    announce, watched, redrives, has_undo, gate, gate is not null and gate_left = 0
 from offpath_job
 where id in (select value from json_each(:ids))
 order by id
@@ -137,7 +137,8 @@ returning id, state, queue
 
 -- name: expired_jobs
 -- Ended jobs whose time to be kept has passed, and that have nothing left to undo. Those stay that a
--- gate watches or watched whose own jobs have not all ended: these may ask for their results.
+-- gate watches or watched whose own jobs have not all ended, or died at it and may be put back: these
+-- may ask for their results.
 select
     id, group_id,
     exists (
@@ -151,7 +152,15 @@ where
     and not exists (
         select 1 from offpath_gate_watch as seen
         cross join offpath_job as waiting on waiting.gate = seen.gate
-        where seen.job = offpath_job.id and waiting.finished_at is null
+        where
+            seen.job = offpath_job.id
+            and (
+                waiting.finished_at is null
+                or (
+                    waiting.gate_left = 0
+                    and waiting.state = 'dead' and waiting.reason = 'unsatisfiable'
+                )
+            )
     )
 order by expires_at
 limit :limit

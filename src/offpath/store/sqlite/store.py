@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
+from offpath.model.changes import Pruned
 from offpath.model.effects import Effects
 from offpath.model.glance import Concern
 from offpath.model.job import (
@@ -35,7 +36,7 @@ from offpath.store.programs import jobs, reads, rescue, waits, workers
 from offpath.store.programs.dialect import READS, WRITES, How, Queries, one_at_a_time, transition
 from offpath.store.programs.store import SqlStore
 from offpath.store.programs.waits import nothing_is_up
-from offpath.store.protocol import Finding, Migration, Pruned
+from offpath.store.protocol import Finding, Migration
 from offpath.store.schema import listing
 from offpath.store.sql import Query
 from offpath.store.sqlite import (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offpath.model.changes import ChangedJob
+from offpath.model.changes import ChangedJob, Pruned
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, LeasedJob, NewJob
 from offpath.model.lease import Leased, Rescued
 from offpath.model.limit import Admitted
 from offpath.model.schedule import Firing, FiringStatus, Occurrence
 from offpath.model.settlement import Settled, Settlement
-from offpath.store.protocol import Pruned
 from offpath.store.telemetry import effects as told
 from offpath.store.telemetry import message_moves, moves
 from offpath.store.telemetry.meter import Telemetry
