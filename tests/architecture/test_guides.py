@@ -1,0 +1,184 @@
+"""Guides have one form: the normal case first, how-to, reference, one table of exceptions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.page import ROOT, blocks, prose
+
+FIRST_SCREEN = 40
+"""Lines of a guide within which the first block that runs, or the first command, begins."""
+LONGEST = 30
+"""Words of the longest sentence of a guide."""
+EXCEPTIONS, TESTS = "Exceptions", "Tests"
+_SHOWN = frozenset({"python", "py", "console", "sh", "sql", "ini", "yaml", "toml", "http"})
+
+GUIDES = sorted(
+    [*ROOT.glob("docs/guides/*.md"), *ROOT.glob("docs/integrations/*.md")],
+    key=lambda page: page.as_posix(),
+)
+LONG: dict[str, int] = {
+    "guides/backup.md": 1,
+    "guides/batch-tasks.md": 1,
+    "guides/blocking-client.md": 3,
+    "guides/dashboard.md": 9,
+    "guides/dead-letters.md": 2,
+    "guides/deployment.md": 1,
+    "guides/dispatchers.md": 3,
+    "guides/durable-steps.md": 6,
+    "guides/economy.md": 19,
+    "guides/events.md": 3,
+    "guides/extensions.md": 1,
+    "guides/flow-control.md": 5,
+    "guides/health.md": 5,
+    "guides/hooks-and-metrics.md": 1,
+    "guides/inbox-door.md": 1,
+    "guides/ledger-proof.md": 9,
+    "guides/own-backend.md": 2,
+    "guides/redis.md": 1,
+    "guides/router.md": 6,
+    "guides/settlement-runs.md": 2,
+    "guides/short-lived-workers.md": 1,
+    "guides/sql-door.md": 1,
+    "guides/sweeps.md": 6,
+    "guides/webhooks.md": 1,
+    "guides/workflows.md": 8,
+    "integrations/celery.md": 5,
+    "integrations/django.md": 2,
+    "integrations/import.md": 2,
+    "integrations/sentry.md": 3,
+}
+"""Sentences that are longer, counted for each guide. Lower the numbers."""
+OPEN: set[str] = {
+    "guides/backup.md",
+    "guides/batch-tasks.md",
+    "guides/blocking-client.md",
+    "guides/dashboard.md",
+    "guides/dead-letters.md",
+    "guides/deployment.md",
+    "guides/dispatchers.md",
+    "guides/durable-steps.md",
+    "guides/economy.md",
+    "guides/events.md",
+    "guides/extensions.md",
+    "guides/flow-control.md",
+    "guides/health.md",
+    "guides/hooks-and-metrics.md",
+    "guides/inbox-door.md",
+    "guides/ledger-proof.md",
+    "guides/own-backend.md",
+    "guides/redis.md",
+    "guides/roles.md",
+    "guides/router.md",
+    "guides/settlement-runs.md",
+    "guides/short-lived-workers.md",
+    "guides/split-work-join.md",
+    "guides/sql-door.md",
+    "guides/sweeps.md",
+    "guides/upgrades.md",
+    "guides/webhooks.md",
+    "guides/workflows.md",
+    "integrations/celery.md",
+    "integrations/dashboard.md",
+    "integrations/django.md",
+    "integrations/fastapi.md",
+    "integrations/flask.md",
+    "integrations/import.md",
+    "integrations/logs.md",
+    "integrations/opentelemetry.md",
+    "integrations/procrastinate.md",
+    "integrations/sentry.md",
+    "integrations/sqlalchemy.md",
+    "integrations/temporal.md",
+}
+"""Guides whose exceptions are not yet in one table at the end. Empty it."""
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT / "docs").as_posix()
+
+
+def sections(text: str) -> list[str]:
+    """The headings of a page's sections, in order."""
+    return re.findall(r"^## (.+?)\s*$", prose(text), flags=re.MULTILINE)
+
+
+def first_shown(text: str) -> int | None:
+    """The line on which the first block begins that a reader can run."""
+    return next((block.line - 1 for block in blocks(text) if block.kind in _SHOWN), None)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a page: of paragraphs, points of lists and cells of tables."""
+    for piece in _pieces(text):
+        plain = re.sub(r"`[^`]*`", "code", piece)
+        plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
+        yield from re.split(r"(?<=[.!?:])[)\"*]*\s+(?=[A-Z`*(\[\"]|code\b)", plain)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    plain = re.sub(r"<!--.*?-->", "", prose(text), flags=re.DOTALL)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*] |\d+\. |\||#))", plain):
+        piece = " ".join(paragraph.split())
+        if piece.startswith("|"):
+            yield from (cell.strip() for cell in piece.replace(r"\|", "/").strip("|").split("|"))
+        elif not piece.startswith("#"):
+            yield piece.removeprefix("- ")
+
+
+def words(sentence: str) -> int:
+    """The number of words; a mark of punctuation by itself is none."""
+    return len(re.findall(r"[\w][\w'’./-]*", sentence))
+
+
+def too_long(text: str) -> list[str]:
+    """The sentences of a page that are longer than a reader holds in mind."""
+    return [one for one in sentences(text) if words(one) > LONGEST]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=_name)
+def test_the_first_screen_shows_something_that_runs(page: Path) -> None:
+    line = first_shown(page.read_text("utf-8"))
+    assert line is not None
+    assert line <= FIRST_SCREEN
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=_name)
+def test_exceptions_stand_in_one_table_at_the_end(page: Path) -> None:
+    found = sections(page.read_text("utf-8"))
+    if _name(page) in OPEN:
+        assert EXCEPTIONS not in found, "take it out of OPEN"
+        return
+    last = found[:-1] if found[-1] == TESTS else found
+    assert found.count(EXCEPTIONS) == 1
+    assert last[-1] == EXCEPTIONS
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=_name)
+def test_sentences_are_short(page: Path) -> None:
+    found = too_long(page.read_text("utf-8"))
+    allowed = LONG.get(_name(page), 0)
+    assert len(found) <= allowed, found
+    assert len(found) == allowed, f"lower LONG[{_name(page)!r}] to {len(found)}"
+
+
+def test_a_long_sentence_is_seen() -> None:
+    long = f"It {'is very ' * 15}long."
+    assert too_long(f"Short one. {long}\n\n- A point.\n- {long}") == [long, long]
+    assert too_long(f"| a | {long} |\n|---|---|\n| b | `{long}` |") == [long]
+    assert too_long(f"```text\n{long}\n```\n<!-- {long} -->\n# {long}\n") == []
+
+
+def test_two_short_sentences_are_not_one_long_one() -> None:
+    half = "word " * 16
+    assert too_long(f"A {half}end. B {half}end.") == []
+    assert too_long(f"A {half}end, b {half}end.") != []
+
+
+def test_the_first_block_of_a_page_is_found() -> None:
+    assert first_shown("# A\n\n```text\nx\n```\n\n```console\n$ ls\n```\n") == 7
+    assert first_shown("# A\n\nNothing.\n") is None
