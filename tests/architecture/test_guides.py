@@ -28,7 +28,7 @@ LONG: dict[str, int] = {
     "guides/dashboard.md": 9,
     "guides/dead-letters.md": 2,
     "guides/deployment.md": 1,
-    "guides/dispatchers.md": 3,
+    "guides/dispatchers.md": 4,
     "guides/durable-steps.md": 6,
     "guides/economy.md": 19,
     "guides/events.md": 3,
