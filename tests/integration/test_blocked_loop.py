@@ -132,7 +132,7 @@ async def test_a_process_that_is_stopped_loses_its_jobs_though_its_presence_is_h
     assert fleet.journal.times("recorded-succeeded")[handle.id] == 1
 
 
-async def run_once(fleet: Fleet, handles: Sequence[offpath.Handle[Any]]) -> None:
+async def run_once(fleet: Fleet, handles: Sequence[offpath.Handle[Any, Any]]) -> None:
     """Wait for these jobs; each succeeded in its only run."""
     for one in handles:
         await one.result(timeout=20)
