@@ -49,7 +49,7 @@ from offpath.runtime.metrics import Metrics
 from offpath.runtime.seats import checked_seat
 from offpath.runtime.threads import HandlerPool
 from offpath.store.backends import Backend
-from offpath.store.seam import ObservedStore
+from offpath.store.seam import observed_store
 from offpath.store.telemetry.meter import Observer, StoreMeter
 from offpath.sweeps.registry import SweepRegistry
 from offpath.sweeps.verbs import SweepVerbs
@@ -160,7 +160,7 @@ class App(
         self._orphans = None if on_orphan_group is None else self._orphan_watch(on_orphan_group)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend.of(self.settings, store=store, clock=clock)
-        self._store: ObservedStore | None = None
+        self._store: Store | None = None
         self._lifecycle: Lifecycle[StoreSession] = Lifecycle(
             self._start, self._finish, self._forked
         )
@@ -320,7 +320,7 @@ class App(
             observers.append(EndWatch(self._ended, self._groups_done))
             observers += () if self._orphans is None else (self._orphans,)
             observers += self._extension_moves()
-            self._store = ObservedStore(
+            self._store = observed_store(
                 inner, self.clock, meter, observers, home=lambda: self._lifecycle.loop
             )
         return self._store

@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Protocol
 
 from offpath.model.action import ActionFilter, ActionProgress, ActionRecord, NewAction
+from offpath.store.absence import none_of, refused
+from offpath.store.capabilities import Profile
 
 
 class ActionStore(Protocol):
@@ -60,3 +62,15 @@ class ActionStore(Protocol):
         returns how many.
         """
         ...
+
+
+class WithoutActions:
+    """A store that carries out no actions of operators."""
+
+    put_action = refused(Profile.OPERATING, ActionStore.put_action)
+    step_action = refused(Profile.OPERATING, ActionStore.step_action)
+    take_action = none_of(ActionStore.take_action, lambda: None)
+    has_late_action = none_of(ActionStore.has_late_action, lambda: False)
+    stop_action = refused(Profile.OPERATING, ActionStore.stop_action)
+    actions = none_of(ActionStore.actions, list)
+    prune_actions = none_of(ActionStore.prune_actions, lambda: 0)

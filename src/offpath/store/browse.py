@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from offpath.store.absence import none_of, refused
+from offpath.store.capabilities import Profile
+
 if TYPE_CHECKING:
     from offpath.model.brief import (
         BriefPage,
@@ -125,3 +128,17 @@ class BrowseStore(Protocol):
         The text has at least 4 characters of an id, otherwise the answer is empty.
         """
         ...
+
+
+class WithoutLists:
+    """A store without lists for people."""
+
+    browse = refused(Profile.OPERATING, BrowseStore.browse)
+    look_at_messages = refused(Profile.OPERATING, BrowseStore.look_at_messages)
+    graph = refused(Profile.OPERATING, BrowseStore.graph)
+    browse_groups = refused(Profile.OPERATING, BrowseStore.browse_groups)
+    open_gates = none_of(BrowseStore.open_gates, list)
+    pending_signals = none_of(BrowseStore.pending_signals, list)
+    drop_signals = refused(Profile.OPERATING, BrowseStore.drop_signals)
+    next_due = refused(Profile.OPERATING, BrowseStore.next_due)
+    newest_events = none_of(BrowseStore.newest_events, list)

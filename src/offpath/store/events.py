@@ -35,6 +35,8 @@ from offpath.model.route import (
     RouterRecord,
     RouterSpec,
 )
+from offpath.store.absence import none_of, refused
+from offpath.store.capabilities import Profile
 
 if TYPE_CHECKING:
     from offpath.model.table import TablePage
@@ -328,3 +330,48 @@ class EventStore(Protocol):
         have no dead letter. Returns how many events.
         """
         ...
+
+
+class WithoutMessages:
+    """A store without messages and endpoints."""
+
+    lease_messages = refused(Profile.MESSAGES, EventStore.lease_messages)
+    settle_messages = refused(Profile.MESSAGES, EventStore.settle_messages)
+    find_messages = refused(Profile.MESSAGES, EventStore.find_messages)
+    revive_messages = refused(Profile.MESSAGES, EventStore.revive_messages)
+    delete_messages = refused(Profile.MESSAGES, EventStore.delete_messages)
+    message_backlog = none_of(EventStore.message_backlog, list)
+    put_endpoint = refused(Profile.MESSAGES, EventStore.put_endpoint)
+    endpoints = none_of(EventStore.endpoints, list)
+    set_endpoint = refused(Profile.MESSAGES, EventStore.set_endpoint)
+    note_endpoint = refused(Profile.MESSAGES, EventStore.note_endpoint)
+    delete_endpoint = refused(Profile.MESSAGES, EventStore.delete_endpoint)
+    put_posts = none_of(EventStore.put_posts, lambda: None)
+    posts = none_of(EventStore.posts, list)
+
+
+class WithoutLog:
+    """A store without an event log and its routers."""
+
+    declare_router = refused(Profile.LOG, EventStore.declare_router)
+    routers = none_of(EventStore.routers, list)
+    set_gate = refused(Profile.LOG, EventStore.set_gate)
+    set_route = refused(Profile.LOG, EventStore.set_route)
+    lease_cursor = refused(Profile.LOG, EventStore.lease_cursor)
+    read_log = refused(Profile.LOG, EventStore.read_log)
+    advance = refused(Profile.LOG, EventStore.advance)
+    release_cursor = refused(Profile.LOG, EventStore.release_cursor)
+    move_cursor = refused(Profile.LOG, EventStore.move_cursor)
+    attempts = refused(Profile.LOG, EventStore.attempts)
+    attempted = refused(Profile.LOG, EventStore.attempted)
+    table_columns = refused(Profile.LOG, EventStore.table_columns)
+    read_table = refused(Profile.LOG, EventStore.read_table)
+    letters = refused(Profile.LOG, EventStore.letters)
+    record_replay = refused(Profile.LOG, EventStore.record_replay)
+    redoable = refused(Profile.LOG, EventStore.redoable)
+    find_events = refused(Profile.LOG, EventStore.find_events)
+    record_redo = refused(Profile.LOG, EventStore.record_redo)
+    resolve_letter = refused(Profile.LOG, EventStore.resolve_letter)
+    router_facts = refused(Profile.LOG, EventStore.router_facts)
+    read_events = refused(Profile.LOG, EventStore.read_events)
+    trim_log = none_of(EventStore.trim_log, lambda: 0)

@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 from offpath.model.job import LeasedJob, NewJob
 from offpath.model.limit import Admitted, LimitRecord, QueueRecord
+from offpath.store.absence import none_of, refused
+from offpath.store.capabilities import Profile
 
 MOST_IN_QUEUE: Final = 100_000
 """Jobs of each kind that are counted in a queue."""
@@ -94,3 +96,15 @@ class FlowStore(Protocol):
         then.
         """
         ...
+
+
+class WithoutFlow:
+    """A store without limits and pauses."""
+
+    admit = none_of(FlowStore.admit, lambda: Admitted(jobs=0))
+    limits = none_of(FlowStore.limits, list)
+    count_held = none_of(FlowStore.count_held, lambda: 0)
+    close_limit = refused(Profile.LIMITS, FlowStore.close_limit)
+    open_limit = refused(Profile.LIMITS, FlowStore.open_limit)
+    pause_queue = refused(Profile.PAUSES, FlowStore.pause_queue)
+    resume_queue = refused(Profile.PAUSES, FlowStore.resume_queue)

@@ -16,6 +16,7 @@ from offpath.model.declaration import Declaration
 from offpath.model.finding import FindingRecord
 from offpath.model.limit import LimitHolder
 from offpath.model.route import RouterLag
+from offpath.store.absence import none_of
 
 
 class HealthStore(Protocol):
@@ -90,3 +91,24 @@ class DeclarationStore(Protocol):
     async def declarations(self, kind: str) -> list[Declaration]:
         """The recent declarations of a kind, by name, the newest first (at most 10,000)."""
         ...
+
+
+class WithoutHealth:
+    """A store without limits and routers to be judged."""
+
+    limit_holders = none_of(HealthStore.limit_holders, list)
+    router_lags = none_of(HealthStore.router_lags, list)
+
+
+class WithoutFindings:
+    """A store that keeps no findings."""
+
+    findings = none_of(FindingStore.findings, list)
+    end_finding = none_of(FindingStore.end_finding, lambda: False)
+    accept_finding = none_of(FindingStore.accept_finding, lambda: None)
+
+
+class WithoutDeclarations:
+    """A store that compares no definitions."""
+
+    declarations = none_of(DeclarationStore.declarations, list)

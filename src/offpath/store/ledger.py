@@ -30,6 +30,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from offpath.store.absence import refused, refused_at_once
+from offpath.store.capabilities import Profile
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
@@ -224,3 +227,30 @@ class LedgerStore(LedgerReads, Protocol):
         It holds a connection: short, and never across a call of the network.
         """
         ...
+
+
+class WithoutLedger:
+    """A store without a ledger."""
+
+    post = refused(Profile.LEDGER, LedgerStore.post)
+    lease_sides = refused(Profile.LEDGER, LedgerStore.lease_sides)
+    save_checkpoint = refused(Profile.LEDGER, LedgerStore.save_checkpoint)
+    prune_ledger = refused(Profile.LEDGER, LedgerStore.prune_ledger)
+    ledger_snapshot = refused_at_once(Profile.LEDGER, LedgerStore.ledger_snapshot)
+    ledger_accounts = refused(Profile.LEDGER, LedgerStore.ledger_accounts)
+    ledger_debts = refused(Profile.LEDGER, LedgerStore.ledger_debts)
+    ledger_links = refused(Profile.LEDGER, LedgerStore.ledger_links)
+    ledger_walk = refused(Profile.LEDGER, LedgerStore.ledger_walk)
+    ledger_since = refused(Profile.LEDGER, LedgerStore.ledger_since)
+    ledger_tails = refused(Profile.LEDGER, LedgerStore.ledger_tails)
+    ledger_postings = refused(Profile.LEDGER, LedgerStore.ledger_postings)
+    ledger_sides = refused(Profile.LEDGER, LedgerStore.ledger_sides)
+    ledger_bare = refused(Profile.LEDGER, LedgerStore.ledger_bare)
+    ledger_key = refused(Profile.LEDGER, LedgerStore.ledger_key)
+    ledger_totals = refused(Profile.LEDGER, LedgerStore.ledger_totals)
+    ledger_last = refused(Profile.LEDGER, LedgerStore.ledger_last)
+    ledger_sums = refused(Profile.LEDGER, LedgerStore.ledger_sums)
+    ledger_counts = refused(Profile.LEDGER, LedgerStore.ledger_counts)
+    ledger_checkpoints = refused(Profile.LEDGER, LedgerStore.ledger_checkpoints)
+    ledger_leaves = refused(Profile.LEDGER, LedgerStore.ledger_leaves)
+    ledger_moved = refused(Profile.LEDGER, LedgerStore.ledger_moved)

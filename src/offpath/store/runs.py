@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from offpath.store.absence import none_of
+
 if TYPE_CHECKING:
     from offpath.model.run import RunKind, RunRecord
 
@@ -30,3 +32,10 @@ class RunStore(Protocol):
         these are given.
         """
         ...
+
+
+class WithoutRuns:
+    """A store that keeps no passes of sweeps."""
+
+    put_run = none_of(RunStore.put_run, lambda: None)
+    runs = none_of(RunStore.runs, list)

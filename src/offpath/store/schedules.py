@@ -14,6 +14,8 @@ from offpath.model.schedule import (
     Schedule,
     ScheduleRecord,
 )
+from offpath.store.absence import none_of, refused
+from offpath.store.capabilities import Profile
 
 
 class ScheduleStore(Protocol):
@@ -78,3 +80,17 @@ class ScheduleStore(Protocol):
     async def prune_occurrences(self, *, before: datetime, limit: int) -> int:
         """Remove up to ``limit`` occurrences made before that time; returns how many."""
         ...
+
+
+class WithoutSchedules:
+    """A store without schedules."""
+
+    put_schedule = refused(Profile.SCHEDULES, ScheduleStore.put_schedule)
+    schedules = none_of(ScheduleStore.schedules, list)
+    due_schedules = none_of(ScheduleStore.due_schedules, lambda: ([], None))
+    pause_schedule = refused(Profile.SCHEDULES, ScheduleStore.pause_schedule)
+    delete_schedule = refused(Profile.SCHEDULES, ScheduleStore.delete_schedule)
+    fire = refused(Profile.SCHEDULES, ScheduleStore.fire)
+    trigger_schedule = refused(Profile.SCHEDULES, ScheduleStore.trigger_schedule)
+    occurrences = refused(Profile.SCHEDULES, ScheduleStore.occurrences)
+    prune_occurrences = none_of(ScheduleStore.prune_occurrences, lambda: 0)

@@ -3,8 +3,9 @@
 Metrics and event hooks are observers of this wrapper, so that no transition can go by them: not a
 rescue, not an operator's cancel, not the children of a settled job.
 
-The body of :class:`ObservedStore` is the table: one line for each method of the store's protocol,
-and what to tell of it. The wrapper of a method is made once, from the protocol's own method.
+The body of :class:`ObservedStore` is the table: one line for each method of the store's protocol of
+which something is told. All others are timed and no more. The wrapper of a method
+is made once, from the protocol's own method.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial, wraps
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from offpath.errors import StoreUnavailable
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
     from offpath.store.capabilities import Capabilities
     from offpath.store.ledger import LedgerReads
     from offpath.store.telemetry.meter import StoreMeter
+
+    # Its methods are added below: a type checker reads them from the protocol.
+    _Shape = Store
+else:
+    _Shape = object
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -123,8 +130,24 @@ def _from_any_thread(
     return observed
 
 
-class ObservedStore:
-    """A :class:`Store` that tells observers what another one did."""
+class NotAwaited(TypeError):
+    """A method that nobody awaits, of which the table does not say what the seam does."""
+
+
+def _whole(table: type[T]) -> type[T]:
+    """Add what the table does not name: each other method of the protocol, timed."""
+    for name in dir(Store):
+        if not name.startswith("_") and name not in vars(table):
+            method = getattr(Store, name)
+            if not iscoroutinefunction(method):  # it would become one
+                raise NotAwaited(name)
+            setattr(table, name, _timed(method).quiet)
+    return table
+
+
+@_whole
+class ObservedStore(_Shape):
+    """A :class:`Store` that tells what another one did. :func:`observed_store` makes one."""
 
     def __init__(
         self,
@@ -164,20 +187,13 @@ class ObservedStore:
 
     # -- life ------------------------------------------------------------------------------
 
-    open = _timed(Store.open).quiet
-    close = _timed(Store.close).quiet
-    migrate = _timed(Store.migrate).quiet
-    migrations = _timed(Store.migrations).quiet
     migration_script = _passed(Store.migration_script)
-    diagnose = _timed(Store.diagnose).quiet
-    ping = _timed(Store.ping).quiet
     listen = _passed(Store.listen)
 
     # -- doors -----------------------------------------------------------------------------
 
     commit = _timed(Store.commit).call(effects.wrote)
     commit_within = _timed(Store.commit_within).call(effects.wrote_within)
-    get_within = _timed(Store.get_within).quiet
     get_within_blocking = _from_any_thread(Store.get_within_blocking, effects.read_within)
     commit_within_blocking = _from_any_thread(Store.commit_within_blocking, effects.wrote_within)
     _settle = _timed(Store.settle).quiet
@@ -199,44 +215,22 @@ class ObservedStore:
     # -- jobs ------------------------------------------------------------------------------
 
     lease = _timed(Store.lease).answer(jobs.leased)
-    begin = _timed(Store.begin).quiet
     progress = _timed(Store.progress).call(jobs.progressed)
     cancel = _timed(Store.cancel).answer(jobs.changed)
     redrive = _timed(Store.redrive).answer(jobs.changed)
     amend = _timed(Store.amend).answer(jobs.amended)
     delete = _timed(Store.delete).answer(jobs.deleted)
     rescue = _timed(Store.rescue).answer(jobs.rescued)
-    glance = _timed(Store.glance).quiet
-    notice_deaths = _timed(Store.notice_deaths).quiet
     prune = _timed(Store.prune).answer(jobs.pruned)
-    get = _timed(Store.get).quiet
-    states = _timed(Store.states).quiet
-    find = _timed(Store.find).quiet
-    count = _timed(Store.count).quiet
-    backlog = _timed(Store.backlog).quiet
 
     # -- workers and claims ----------------------------------------------------------------
 
-    register = _timed(Store.register).quiet
-    extend = _timed(Store.extend).quiet
     # Nothing here may wait for what else is measured: it is called while the loop hangs.
     vouch = _passed(Store.vouch)
-    signals = _timed(Store.signals).quiet
-    # The jobs that are found this way started when their lease had no answer.
-    held = _timed(Store.held).quiet
-    deregister = _timed(Store.deregister).quiet
-    workers = _timed(Store.workers).quiet
-    ask_worker = _timed(Store.ask_worker).quiet
-    answer_worker = _timed(Store.answer_worker).quiet
-    worker_desk = _timed(Store.worker_desk).quiet
-    claim = _timed(Store.claim).quiet
-    release_claim = _timed(Store.release_claim).quiet
 
     # -- messages --------------------------------------------------------------------------
 
     lease_messages = _timed(Store.lease_messages).answer(messages.leased)
-    find_messages = _timed(Store.find_messages).quiet
-    message_backlog = _timed(Store.message_backlog).quiet
     _settle_messages = _timed(Store.settle_messages).quiet
     _revive_messages = _timed(Store.revive_messages).quiet
     _delete_messages = _timed(Store.delete_messages).quiet
@@ -271,156 +265,34 @@ class ObservedStore:
         messages.deleted(self._telemetry, deleted, known)
         return deleted
 
-    # -- endpoints -------------------------------------------------------------------------
-
-    put_endpoint = _timed(Store.put_endpoint).quiet
-    endpoints = _timed(Store.endpoints).quiet
-    set_endpoint = _timed(Store.set_endpoint).quiet
-    note_endpoint = _timed(Store.note_endpoint).quiet
-    delete_endpoint = _timed(Store.delete_endpoint).quiet
-    put_posts = _timed(Store.put_posts).quiet
-    posts = _timed(Store.posts).quiet
-
     # -- the log and its routers -----------------------------------------------------------
 
-    declare_router = _timed(Store.declare_router).quiet
-    routers = _timed(Store.routers).quiet
-    set_gate = _timed(Store.set_gate).quiet
-    set_route = _timed(Store.set_route).quiet
-    lease_cursor = _timed(Store.lease_cursor).quiet
-    read_log = _timed(Store.read_log).quiet
     advance = _timed(Store.advance).call(effects.advanced)
-    release_cursor = _timed(Store.release_cursor).quiet
-    move_cursor = _timed(Store.move_cursor).quiet
     route_within = _timed(Store.route_within).call(effects.routed_within)
     route_within_blocking = _from_any_thread(Store.route_within_blocking, effects.routed_within)
-    attempts = _timed(Store.attempts).quiet
-    attempted = _timed(Store.attempted).quiet
-    table_columns = _timed(Store.table_columns).quiet
-    read_table = _timed(Store.read_table).quiet
-    letters = _timed(Store.letters).quiet
     record_replay = _timed(Store.record_replay).call(effects.replayed)
-    redoable = _timed(Store.redoable).quiet
-    find_events = _timed(Store.find_events).quiet
     record_redo = _timed(Store.record_redo).call(effects.redone)
-    resolve_letter = _timed(Store.resolve_letter).quiet
-    router_facts = _timed(Store.router_facts).quiet
-    read_events = _timed(Store.read_events).quiet
-    trim_log = _timed(Store.trim_log).quiet
 
     # -- schedules -------------------------------------------------------------------------
 
-    put_schedule = _timed(Store.put_schedule).quiet
-    schedules = _timed(Store.schedules).quiet
-    due_schedules = _timed(Store.due_schedules).quiet
-    pause_schedule = _timed(Store.pause_schedule).quiet
-    delete_schedule = _timed(Store.delete_schedule).quiet
     fire = _timed(Store.fire).call(jobs.fired)
     trigger_schedule = _timed(Store.trigger_schedule).call(jobs.triggered)
-    occurrences = _timed(Store.occurrences).quiet
-    prune_occurrences = _timed(Store.prune_occurrences).quiet
 
     # -- workflows -------------------------------------------------------------------------
 
-    groups = _timed(Store.groups).quiet
     cancel_groups = _timed(Store.cancel_groups).answer(jobs.changed)
     close_groups = _timed(Store.close_groups).answer(jobs.changed)
-    gates = _timed(Store.gates).quiet
-    watched = _timed(Store.watched).quiet
     expire_blocked = _timed(Store.expire_blocked).answer(jobs.changed)
-    put_step = _timed(Store.put_step).quiet
-    steps = _timed(Store.steps).quiet
-    # The job that a signal woke is not told: a waiting job counts as queued.
-    send_signal = _timed(Store.send_signal).quiet
-    take_signal = _timed(Store.take_signal).quiet
-    put_undo = _timed(Store.put_undo).quiet
-    undoing = _timed(Store.undoing).quiet
     compensate = _timed(Store.compensate).call(effects.compensated)
 
     # -- limits and pauses -----------------------------------------------------------------
 
     admit = _timed(Store.admit).answer(jobs.admitted)
-    limits = _timed(Store.limits).quiet
-    count_held = _timed(Store.count_held).quiet
-    close_limit = _timed(Store.close_limit).quiet
-    open_limit = _timed(Store.open_limit).quiet
-    pause_queue = _timed(Store.pause_queue).quiet
-    resume_queue = _timed(Store.resume_queue).quiet
-    queues = _timed(Store.queues).quiet
-    keep_templates = _timed(Store.keep_templates).quiet
     start = _timed(Store.start).call(jobs.started)
-
-    # -- declarations ----------------------------------------------------------------------------
-
-    declare = _timed(Store.declare).quiet
-    declarations = _timed(Store.declarations).quiet
-
-    # -- actions of operators ----------------------------------------------------------------
-
-    put_action = _timed(Store.put_action).quiet
-    step_action = _timed(Store.step_action).quiet
-    take_action = _timed(Store.take_action).quiet
-    has_late_action = _timed(Store.has_late_action).quiet
-    stop_action = _timed(Store.stop_action).quiet
-    actions = _timed(Store.actions).quiet
-    prune_actions = _timed(Store.prune_actions).quiet
-
-    # -- stats -------------------------------------------------------------------------------
-
-    put_stats = _timed(Store.put_stats).quiet
-    stats = _timed(Store.stats).quiet
-    fold_stats = _timed(Store.fold_stats).quiet
-    prune_stats = _timed(Store.prune_stats).quiet
-    put_run = _timed(Store.put_run).quiet
-    runs = _timed(Store.runs).quiet
-
-    # -- lists for people --------------------------------------------------------------------
-
-    browse = _timed(Store.browse).quiet
-    look_at_messages = _timed(Store.look_at_messages).quiet
-    faults = _timed(Store.faults).quiet
-    graph = _timed(Store.graph).quiet
-    browse_groups = _timed(Store.browse_groups).quiet
-    open_gates = _timed(Store.open_gates).quiet
-    pending_signals = _timed(Store.pending_signals).quiet
-    drop_signals = _timed(Store.drop_signals).quiet
-    next_due = _timed(Store.next_due).quiet
-    newest_events = _timed(Store.newest_events).quiet
-    ids_beginning = _timed(Store.ids_beginning).quiet
-
-    # -- findings and health ---------------------------------------------------------------
-
-    findings = _timed(Store.findings).quiet
-    record_finding = _timed(Store.record_finding).quiet
-    end_finding = _timed(Store.end_finding).quiet
-    accept_finding = _timed(Store.accept_finding).quiet
-    deaths = _timed(Store.deaths).quiet
-    limit_holders = _timed(Store.limit_holders).quiet
-    router_lags = _timed(Store.router_lags).quiet
 
     # -- the ledger ------------------------------------------------------------------------
 
     post = _timed(Store.post).answer(effects.posted)
-    lease_sides = _timed(Store.lease_sides).quiet
-    save_checkpoint = _timed(Store.save_checkpoint).quiet
-    prune_ledger = _timed(Store.prune_ledger).quiet
-    ledger_accounts = _timed(Store.ledger_accounts).quiet
-    ledger_debts = _timed(Store.ledger_debts).quiet
-    ledger_links = _timed(Store.ledger_links).quiet
-    ledger_walk = _timed(Store.ledger_walk).quiet
-    ledger_since = _timed(Store.ledger_since).quiet
-    ledger_tails = _timed(Store.ledger_tails).quiet
-    ledger_postings = _timed(Store.ledger_postings).quiet
-    ledger_sides = _timed(Store.ledger_sides).quiet
-    ledger_bare = _timed(Store.ledger_bare).quiet
-    ledger_key = _timed(Store.ledger_key).quiet
-    ledger_totals = _timed(Store.ledger_totals).quiet
-    ledger_last = _timed(Store.ledger_last).quiet
-    ledger_sums = _timed(Store.ledger_sums).quiet
-    ledger_counts = _timed(Store.ledger_counts).quiet
-    ledger_checkpoints = _timed(Store.ledger_checkpoints).quiet
-    ledger_leaves = _timed(Store.ledger_leaves).quiet
-    ledger_moved = _timed(Store.ledger_moved).quiet
 
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:
@@ -441,6 +313,19 @@ class ObservedStore:
     def _failed(self, operation: str, started: float, error: BaseException) -> None:
         self._times[operation].observe(self._monotonic() - started)
         self._meter.failed(operation, error)
+
+
+def observed_store(
+    inner: Store,
+    clock: Clock,
+    meter: StoreMeter,
+    observers: Sequence[Observer] = (),
+    home: Callable[[], asyncio.AbstractEventLoop | None] = lambda: None,
+) -> ObservedStore:
+    """A store that tells observers what ``inner`` did, in the loop that ``home`` gives."""
+    # to a type checker, what the decorator adds is abstract
+    made: Callable[..., ObservedStore] = ObservedStore
+    return made(inner, clock, meter, observers, home)
 
 
 def _running_here() -> asyncio.AbstractEventLoop | None:

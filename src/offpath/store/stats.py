@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
+from offpath.store.absence import none_of
 from offpath.store.runs import RunStore
 
 if TYPE_CHECKING:
@@ -44,3 +45,12 @@ class StatStore(RunStore, Protocol):
     async def prune_stats(self, *, step: int, before: datetime, limit: int) -> int:
         """Remove rows of ``step`` that began before; the number of those that went."""
         ...
+
+
+class WithoutStats:
+    """A store that keeps no series."""
+
+    put_stats = none_of(StatStore.put_stats, lambda: None)
+    stats = none_of(StatStore.stats, list)
+    fold_stats = none_of(StatStore.fold_stats, lambda: False)
+    prune_stats = none_of(StatStore.prune_stats, lambda: 0)

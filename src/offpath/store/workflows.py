@@ -16,6 +16,8 @@ from offpath.model.gate import GateRecord
 from offpath.model.group import GroupRecord
 from offpath.model.job import LeasedJob
 from offpath.model.wait import NewSignal, Undoing
+from offpath.store.absence import none_of, refused
+from offpath.store.capabilities import Profile
 
 
 class WorkflowStore(Protocol):
@@ -137,3 +139,20 @@ class WorkflowStore(Protocol):
         cancelled any more.
         """
         ...
+
+
+class WithoutWorkflows:
+    """A store without groups, gates, steps and signals."""
+
+    groups = refused(Profile.GROUPS, WorkflowStore.groups)
+    cancel_groups = refused(Profile.GROUPS, WorkflowStore.cancel_groups)
+    close_groups = none_of(WorkflowStore.close_groups, list)
+    gates = none_of(WorkflowStore.gates, list)
+    watched = none_of(WorkflowStore.watched, list)
+    put_step = refused(Profile.WORKFLOWS, WorkflowStore.put_step)
+    steps = refused(Profile.WORKFLOWS, WorkflowStore.steps)
+    send_signal = refused(Profile.WORKFLOWS, WorkflowStore.send_signal)
+    take_signal = refused(Profile.WORKFLOWS, WorkflowStore.take_signal)
+    put_undo = refused(Profile.WORKFLOWS, WorkflowStore.put_undo)
+    undoing = none_of(WorkflowStore.undoing, list)
+    compensate = refused(Profile.WORKFLOWS, WorkflowStore.compensate)

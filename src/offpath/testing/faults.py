@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from offpath.store.ledger import LedgerReads
-    from offpath.store.seam import ObservedStore as _Shape
+    from offpath.store.memory import MemoryStore as _Shape
 else:
-    # Any wrapper of a store has its shape; what it does is found at run time, by name.
+    # A wrapper has the shape of a whole store; what it does is found at run time, by name.
     _Shape = object
 
 ANY = "*"

@@ -11,11 +11,12 @@ import offpath
 from offpath.economy import Economy
 from offpath.errors import CapabilityMissing, ConfigurationError
 from offpath.model.effects import Effects
+from offpath.store.absence import missing
 from offpath.store.backends import make_store, scheme_of
 from offpath.store.capabilities import ALL_PROFILES, Capabilities, Durability, Profile
 from offpath.store.memory import MemoryStore
 from offpath.store.offered import FEATURES, MEANINGS, OFFERED
-from offpath.store.partial import PartialStore, missing, refuse_absent
+from offpath.store.partial import PartialStore, refuse_absent
 from offpath.store.protocol import Store
 from offpath.store.redis.address import parsed
 from offpath.store.redis.capabilities import CAPABILITIES

@@ -14,7 +14,7 @@ from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
 from offpath.store.ledger import LedgerStore
 from offpath.store.memory import MemoryStore
-from offpath.store.seam import ObservedStore
+from offpath.store.seam import observed_store
 from offpath.store.telemetry.meter import StoreMeter
 from offpath.testing.faults import FlakyStore
 from tests.conformance.ledger_builders import ANN, balance, op, plain
@@ -27,7 +27,7 @@ class Rig:
         clock = ManualClock()
         self.metrics = Metrics()
         self.flaky = FlakyStore(MemoryStore(clock))
-        self.store = ObservedStore(self.flaky, clock, StoreMeter(self.metrics, "memory"))
+        self.store = observed_store(self.flaky, clock, StoreMeter(self.metrics, "memory"))
 
     def outcomes(self) -> dict[str, float]:
         """The number of operations of each outcome."""

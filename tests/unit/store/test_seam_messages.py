@@ -22,7 +22,7 @@ from offpath.model.settlement import Dead, Released, Retry, SettleStatus, Succee
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
 from offpath.store.memory import MemoryStore
-from offpath.store.seam import ObservedStore
+from offpath.store.seam import observed_store
 from offpath.store.telemetry.meter import StoreMeter
 from offpath.testing.faults import FlakyStore
 
@@ -36,7 +36,7 @@ class Rig:
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.flaky = FlakyStore(MemoryStore(self.clock))
-        self.store = ObservedStore(self.flaky, self.clock, StoreMeter(self.metrics, "memory"))
+        self.store = observed_store(self.flaky, self.clock, StoreMeter(self.metrics, "memory"))
 
     async def put(self, count: int) -> None:
         """Commit this many messages."""

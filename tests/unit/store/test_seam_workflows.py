@@ -16,7 +16,7 @@ from offpath.model.wait import NewSignal
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.metrics import Metrics
 from offpath.store.memory import MemoryStore
-from offpath.store.seam import ObservedStore
+from offpath.store.seam import observed_store
 from offpath.store.telemetry import moves
 from offpath.store.telemetry.meter import StoreMeter
 from offpath.store.telemetry.moves import MoveStep
@@ -39,7 +39,7 @@ class Rig:
         self.clock = ManualClock()
         self.metrics = Metrics()
         self.events: list[JobEvent] = []
-        self.store = ObservedStore(
+        self.store = observed_store(
             MemoryStore(self.clock), self.clock, StoreMeter(self.metrics, "memory"), [self]
         )
 

@@ -14,8 +14,9 @@ from offpath.model.announce import STREAM
 from offpath.model.job import JobState, LeasedJob, NewJob
 from offpath.model.lease import Leased, LeaseRequest, Order
 from offpath.model.suspicion import CLEARED, Suspect
+from offpath.store.absence import missing
 from offpath.store.capabilities import Profile
-from offpath.store.partial import missing, refuse_absent_job
+from offpath.store.partial import refuse_absent_job
 from offpath.store.redis import enqueue, keys
 from offpath.store.redis.capabilities import CAPABILITIES
 from offpath.store.redis.connection import RedisConnection, packed

@@ -34,7 +34,7 @@ from offpath.runtime.metrics import Metrics
 from offpath.runtime.signature import InputModel, ResultModel
 from offpath.runtime.threads import Threads
 from offpath.store.memory import MemoryStore
-from offpath.store.seam import ObservedStore
+from offpath.store.seam import observed_store
 from offpath.store.telemetry.meter import StoreMeter
 from offpath.sweeps.groups import CheckGroups
 from offpath.sweeps.prune import Prune
@@ -129,7 +129,7 @@ class Rig:
         self.hooks = Hooks(self.report, self.events.append, self.tasks)
         watch = EndWatch(self.ended.extend)
         meter = StoreMeter(self.metrics, "memory")
-        self.store = ObservedStore(self.faulty, self.clock, meter, (self.hooks, watch))
+        self.store = observed_store(self.faulty, self.clock, meter, (self.hooks, watch))
         self.threads = Threads(8)
         self.workers: list[Worker] = []
 
