@@ -23,22 +23,7 @@ GUIDES = sorted(
 )
 OPEN: set[str] = {
     "guides/dashboard.md",
-    "guides/dead-letters.md",
     "guides/economy.md",
-    "guides/split-work-join.md",
-    "guides/workflows.md",
-    "integrations/celery.md",
-    "integrations/dashboard.md",
-    "integrations/django.md",
-    "integrations/fastapi.md",
-    "integrations/flask.md",
-    "integrations/import.md",
-    "integrations/logs.md",
-    "integrations/opentelemetry.md",
-    "integrations/procrastinate.md",
-    "integrations/sentry.md",
-    "integrations/sqlalchemy.md",
-    "integrations/temporal.md",
 }
 """Guides that have not this form yet. Empty it."""
 
