@@ -55,7 +55,7 @@ class KeptConnection(pool.Connection):
         cls, session: PGconn, prepared: Any, *, cursor_factory: Any, autocommit: bool, **given: Any
     ) -> Self:
         made = cls(session)
-        made._prepared = prepared
+        made.wire.prepared = prepared
         made._autocommit = autocommit
         made.cursor_factory = cursor_factory
         made.prepare_threshold = given["prepare_threshold"]
@@ -78,8 +78,9 @@ class KeptConnection(pool.Connection):
         except (psycopg.Error, TimeoutError):
             await super().close()
             return
+        self.wire.leave()
         self._given_up = self._closed = True
-        idle.append((self.pgconn, self._prepared))
+        idle.append((self.pgconn, self.wire.prepared))
 
 
 @contextmanager

@@ -71,12 +71,12 @@ async def _enqueued(app: offpath.App, job: offpath.Job[int, int]) -> offpath.Han
 
 
 async def _all_are_direct(app: offpath.App) -> bool:
-    """True if each connection is as quick as before: its statements are prepared."""
+    """True if a connection is trusted as before: its statements are prepared."""
     store = app.store()
     while not isinstance(store, PostgresStore):
         store = store._inner  # type: ignore[attr-defined]
     async with store._database._connection() as connection:
-        return connection.direct and connection.prepare_threshold is not None
+        return connection.direct
 
 
 def _replayed(cluster: PostgresCluster, standby: PostgresCluster) -> bool:

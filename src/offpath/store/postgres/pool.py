@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg import AsyncRawCursor
@@ -17,14 +17,16 @@ from offpath.store.postgres.address import Address
 from offpath.store.postgres.outage import POOL, quieten
 from offpath.store.postgres.resolver import NamedConnection
 from offpath.store.postgres.silence import Silence, SilenceWatch
+from offpath.store.postgres.wire import Wire
 from offpath.store.sql import Catalogue
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn
 
 PATIENCE: Final = 40.0
 """Seconds for one transaction at most; the server's own limit for a statement is 30."""
 POOL_PATIENCE: Final = 5.0
 """Seconds that anybody waits for a connection."""
-_PREPARE_AFTER: Final = 1
-"""A statement is prepared when it is used for the second time in a session."""
 _KEPT_FOR: Final = 60.0
 """Seconds until a connection that is in use all the time goes through the pool, which replaces
 those that are old."""
@@ -55,6 +57,20 @@ class Connection(NamedConnection):
     """The time at which that transaction must be over."""
     watch: SilenceWatch
     """Looks after its waits."""
+
+    def __init__(self, pgconn: PGconn) -> None:
+        super().__init__(pgconn)
+        self.wire: Final = Wire(pgconn)
+
+    async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the driver's
+        """Talk by the driver, which watches the socket itself."""
+        self.wire.leave()
+        return await super().wait(gen, *args, **options)
+
+    async def close(self) -> None:
+        """Close it, and watch it no more: its number may be another socket's next."""
+        self.wire.leave()
+        await super().close()
 
 
 class Pool:
@@ -205,7 +221,6 @@ class Pool:
         cursor = await connection.execute(self._sql["backend"].wire)
         if await cursor.fetchone() == (connection.info.backend_pid,):
             await connection.execute(self._sql["settle_in"].wire)
-            connection.prepare_threshold = _PREPARE_AFTER
             connection.direct = True
             if self._freely:
                 await connection.execute(self._sql["settle_in_freely"].wire)

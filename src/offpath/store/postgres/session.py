@@ -7,7 +7,7 @@ import contextlib
 import functools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Final, Literal, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -231,23 +231,14 @@ class Database:
             return await self._answered(connection, queries)
 
     async def _answered(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
-        # Without a pipeline, whose end is a message to the server more.
-        if len(queries) == 1:
-            return [await self._one(connection, queries[0])]
-        async with connection.pipeline():
-            cursors = [await self._execute(connection, query) for query in queries]
-        return [await _rows(cursor) for cursor in cursors]
+        # our own texts from the package's .sql files; values are only ever bound
+        return await connection.wire.ask(
+            connection, queries, prepare=connection.direct, before=self.before
+        )
 
     async def _one(self, connection: Connection, query: Query) -> Rows:
-        return await _rows(await self._execute(connection, query))
-
-    async def _execute(
-        self, connection: Connection, query: Query
-    ) -> psycopg.AsyncCursor[tuple[Any, ...]]:
-        if self.before is not None:
-            self.before(query.name)
-        # our own text from the package's .sql files; values are only ever bound
-        return await connection.execute(query.statement.wire, query.for_dollar() or None)
+        (rows,) = await self._answered(connection, (query,))
+        return rows
 
     # -- connections -------------------------------------------------------------------------
 
@@ -283,7 +274,7 @@ class Database:
         if stale(error):
             await connection.close()  # the next one prepares its statements anew
         elif forgotten(error):
-            connection.direct, connection.prepare_threshold = False, None
+            connection.direct = False
         await self._abandon(connection)
 
     async def _abandon(self, connection: Connection) -> None:
@@ -387,14 +378,6 @@ def _rehearsed(steps: Steps[T]) -> Steps[T]:
             send = steps.send((yield Send(send.queries)))
     except StopIteration:
         raise _Undo from None
-
-
-async def _rows(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> Rows:
-    # not its description, which would make an object of each column
-    result = cursor.pgresult
-    if result is None or not result.nfields:
-        return []
-    return cast("Rows", await cursor.fetchall())
 
 
 def unavailable(error: BaseException) -> bool:
