@@ -152,8 +152,17 @@ class Pool:
                 return connection
             await self._discard(connection)
 
-    async def give_back(self, connection: Connection) -> None:
-        """Have it ready for the next."""
+    def take_kept(self, patience: float) -> Connection | None:
+        """The connection that was used last, if it needs no question. Nothing is waited for."""
+        kept = self._kept
+        if kept is None or not self._fresh(kept):
+            return None
+        self._kept = None
+        kept.patience, kept.until = patience, math.inf
+        return kept
+
+    def keep(self, connection: Connection) -> bool:
+        """Have it ready for the next caller; False: it belongs into the driver's pool."""
         now = connection.rested_at = asyncio.get_running_loop().time()
         if (
             self._kept is None
@@ -163,8 +172,12 @@ class Pool:
             and connection.pgconn.transaction_status == TransactionStatus.IDLE
         ):
             self._kept = connection
-        else:
-            await self._pool.putconn(connection)
+            return True
+        return False
+
+    async def give_back(self, connection: Connection) -> None:
+        """Have it ready for the next, through the driver's pool, which may replace it."""
+        await self._pool.putconn(connection)
 
     async def _next(self, until: float) -> Connection:
         kept, self._kept = self._kept, None
@@ -181,6 +194,12 @@ class Pool:
         connection.taken_at, connection.watch = now, self._watch
         return connection
 
+    def _fresh(self, connection: Connection) -> bool:
+        """True if it has not rested for long, and the server has said nothing meanwhile."""
+        if connection.closed or connection.readable():
+            return False
+        return asyncio.get_running_loop().time() - connection.rested_at < _ASK_AFTER
+
     async def _answers(self, connection: Connection) -> bool:
         """True if a connection that has rested can be used; a doubtful one is asked.
 
@@ -189,11 +208,11 @@ class Pool:
         """
         if connection.closed:
             return False
-        rested = asyncio.get_running_loop().time() - connection.rested_at
-        if not connection.readable() and rested < _ASK_AFTER:
+        if self._fresh(connection):
             return True
         try:
-            with connection.watch.bounded(connection, _ANSWERS_IN):
+            until = asyncio.get_running_loop().time() + _ANSWERS_IN
+            with connection.watch.bounded(connection, until):
                 await connection.execute(b"")
         except (psycopg.Error, Silence):
             return False

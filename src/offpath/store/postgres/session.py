@@ -7,7 +7,7 @@ import contextlib
 import functools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -31,6 +31,9 @@ from offpath.store.postgres.pool import PATIENCE, POOL_PATIENCE, Connection, Poo
 from offpath.store.postgres.resolver import NamedConnection
 from offpath.store.programs.dialect import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 T = TypeVar("T")
 
@@ -218,7 +221,7 @@ class Database:
                 begun = True
         except StopIteration as done:
             # The steps ended without a last statement, so COMMIT could not travel with one.
-            if connection.info.transaction_status != TransactionStatus.IDLE:
+            if connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 await self._pipeline(connection, (self._sql["commit"](),))
             result: T = done.value
             return result
@@ -226,8 +229,8 @@ class Database:
     async def _pipeline(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
         # Each answer has a bound of its own, and there is one for all of them: statements that are
         # answered just in time would otherwise add up without end.
-        left = connection.until - asyncio.get_running_loop().time()
-        with connection.watch.bounded(connection, min(connection.patience, left)):
+        until = asyncio.get_running_loop().time() + connection.patience
+        with connection.watch.bounded(connection, min(until, connection.until)):
             return await self._answered(connection, queries)
 
     async def _answered(self, connection: Connection, queries: Sequence[Query]) -> list[Rows]:
@@ -242,29 +245,24 @@ class Database:
 
     # -- connections -------------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def _connection(self, patience: float = PATIENCE) -> AsyncIterator[Connection]:
-        pool = self._pool
-        if pool is None:
+    def _connection(self, patience: float = PATIENCE) -> _Lent:
+        """A block that has a connection of the pool. Raises ``AppClosed``."""
+        if self._pool is None:
             raise AppClosed("the store is not open: use it inside `async with app`")
-        # Asked before anything is sent: what fails from here on may have been done.
-        connection = await pool.take(patience)
-        standby = False
-        try:
-            yield connection
-        except psycopg.Error as error:
-            standby = from_standby(error, standby=_is_standby(connection))
-            await self._doubt(connection, error)
-            if standby:
-                raise OnStandby(str(error)) from error
-            raise
-        # A cancelled caller leaves a transaction open. Given back like that, it would hold its
-        # locks.
-        except BaseException:
+        return _Lent(self._pool, patience, self._left)
+
+    async def _left(self, connection: Connection, error: BaseException) -> None:
+        """Have a connection fit for the next, whatever ended its use. Raises ``OnStandby``."""
+        if not isinstance(error, psycopg.Error):
+            # A cancelled caller leaves a transaction open. Given back like that, it would hold its
+            # locks.
             await self._abandon(connection)
-            raise
-        finally:
-            await pool.give_back(connection)
+            return
+        # Asked before anything is sent: what fails from here on may have been done.
+        standby = from_standby(error, standby=_is_standby(connection))
+        await self._doubt(connection, error)
+        if standby:
+            raise OnStandby(str(error)) from error
 
     async def _doubt(self, connection: Connection, error: psycopg.Error) -> None:
         """Keep a connection that an error leaves of use, with the trust that is left in it.
@@ -329,6 +327,42 @@ def _cut_off(error: psycopg.Error) -> bool:
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate in _ENDED
+
+
+class _Lent:
+    """A connection for a block. A class, for a generator costs a lone statement as much again."""
+
+    __slots__ = ("_connection", "_left", "_patience", "_pool")
+
+    _connection: Connection
+
+    def __init__(
+        self,
+        pool: Pool,
+        patience: float,
+        left: Callable[[Connection, BaseException], Awaitable[None]],
+    ) -> None:
+        self._pool = pool
+        self._patience = patience
+        self._left = left
+
+    async def __aenter__(self) -> Connection:
+        pool, patience = self._pool, self._patience
+        self._connection = pool.take_kept(patience) or await pool.take(patience)
+        return self._connection
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is not None:
+                await self._left(self._connection, error)
+        finally:
+            if not self._pool.keep(self._connection):
+                await self._pool.give_back(self._connection)
 
 
 class Snapshot:

@@ -31,9 +31,9 @@ class SilenceWatch:
         self._timer: asyncio.TimerHandle | None = None
         self._at = 0.0
 
-    def bounded(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> Bounded:
-        """A block that raises ``Silence`` when it has not been answered in so many seconds."""
-        return Bounded(self, connection, seconds)
+    def bounded(self, connection: psycopg.AsyncConnection[Any], until: float) -> Bounded:
+        """A block that raises ``Silence`` when it is not over by then, by the loop's clock."""
+        return Bounded(self, connection, until)
 
     def close(self) -> None:
         """Forget the timer; who still waits is not bounded any more."""
@@ -75,19 +75,17 @@ class Bounded:
     server to cancel the statement, and waits for the answer, over the same network that is silent.
     """
 
-    __slots__ = ("_connection", "_seconds", "_silent", "_watch", "until")
+    __slots__ = ("_connection", "_silent", "_watch", "until")
 
     def __init__(
-        self, watch: SilenceWatch, connection: psycopg.AsyncConnection[Any], seconds: float
+        self, watch: SilenceWatch, connection: psycopg.AsyncConnection[Any], until: float
     ) -> None:
         self._watch = watch
         self._connection = connection
-        self._seconds = seconds
         self._silent = False
-        self.until = 0.0
+        self.until = until
 
     def __enter__(self) -> None:
-        self.until = asyncio.get_running_loop().time() + self._seconds
         self._watch.add(self)
 
     def __exit__(
