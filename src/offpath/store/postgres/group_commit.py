@@ -1,7 +1,8 @@
 """Group commit: callers that come while a commit is under way share the next one.
 
-Nobody waits for company. The first caller is written at once; who comes meanwhile is written
-together as soon as that is done. A caller whose effects cannot be stored fails alone.
+Nobody waits for company. The first caller is written at once, without a task while callers come one
+by one; who comes meanwhile is written together as soon as that is done. A caller whose effects
+cannot be stored fails alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+import psycopg
+
 from offpath.errors import Conflict, InvalidArgument, StoreBusy, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob
@@ -18,6 +21,8 @@ from offpath.store.postgres.enqueue import independent
 
 Write = Callable[[Effects], Awaitable[list[Enqueued]]]
 """Writes all or nothing."""
+Begin = Callable[[NewJob], "asyncio.Future[Enqueued | None] | None"]
+"""Sends a job at once if that can be done without waiting; its answer, None for a conflict."""
 WriteEach = Callable[[Sequence[NewJob]], Awaitable[list["Enqueued | None"]]]
 """Writes each job that nothing stands in the way of; None for the others."""
 _Waiting = tuple[Effects, "asyncio.Future[list[Enqueued]]"]
@@ -30,9 +35,14 @@ MOST_JOBS: Final = 1000
 class Joiner:
     """Joins concurrent calls of one event loop into few transactions."""
 
-    def __init__(self, write: Write, write_each: WriteEach) -> None:
+    def __init__(self, write: Write, write_each: WriteEach, begin: Begin | None = None) -> None:
         self._write = write
         self._write_each = write_each
+        self._begin = begin
+        self._flight: asyncio.Future[Enqueued | None] | None = None
+        """The answer to a job that was sent without a task."""
+        self._company = False
+        """True if the last commit had company, or was waited for: the next is likely to."""
         self._waiting: deque[_Waiting] = deque()
         self._task: asyncio.Task[None] | None = None
 
@@ -42,6 +52,9 @@ class Joiner:
         A caller that is cancelled does not take its jobs back: whether they were written is
         unknown then, as with any error of the connection.
         """
+        flight = self._departed(effects)
+        if flight is not None and (made := await self._landed(flight)) is not None:
+            return [made]
         answer: asyncio.Future[list[Enqueued]] = asyncio.get_running_loop().create_future()
         self._waiting.append((effects, answer))
         # One task writes for all: two would write at once, and nobody would find company.
@@ -51,13 +64,41 @@ class Joiner:
 
     async def close(self) -> None:
         """Wait until everything that was asked for has been written or has failed."""
+        if self._flight is not None:
+            await asyncio.wait([self._flight])
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    def _departed(self, effects: Effects) -> asyncio.Future[Enqueued | None] | None:
+        """Send a lone caller's job at once. Whoever comes meanwhile finds company as ever."""
+        if self._task is not None or self._flight is not None or self._begin is None:
+            return None
+        if self._company or not _is_single(effects):
+            return None
+        self._flight = self._begin(effects.jobs[0])
+        return self._flight
+
+    async def _landed(self, flight: asyncio.Future[Enqueued | None]) -> Enqueued | None:
+        """Its answer; None where the ordinary way is to find one: a conflict, or an error that a
+        repeat may get over.
+        """
+        try:
+            return await flight
+        except psycopg.Error:
+            return None
+        finally:
+            if self._flight is flight:
+                self._flight = None
+
     async def _run(self) -> None:
         try:
+            if self._flight is not None:
+                await asyncio.wait([self._flight])
+                self._company = True
             while self._waiting:
-                await self._flush(self._next())
+                group = self._next()
+                self._company = len(group) > 1 or bool(self._waiting)
+                await self._flush(group)
         finally:
             self._task = None
 
@@ -69,11 +110,11 @@ class Joiner:
         group: list[_Waiting] = []
         size = 0
         # The first goes whatever its size: a call larger than the bound is written alone.
-        while self._waiting and (not group or size + _size(self._waiting[0]) <= MOST_JOBS):
+        while self._waiting and (not group or size + _size(self._waiting[0][0]) <= MOST_JOBS):
             if group and (group[-1][0].operations or self._waiting[0][0].operations):
                 break
             group.append(self._waiting.popleft())
-            size += _size(group[-1])
+            size += _size(group[-1][0])
         # A caller that has gone before the write is left out. One that goes while it runs is not:
         # its jobs are written then, and it does not hear of it.
         return [one for one in group if not one[1].cancelled()]
@@ -81,7 +122,7 @@ class Joiner:
     async def _flush(self, group: Sequence[_Waiting]) -> None:
         if not group:
             return
-        if all(_is_single(one) for one in group):
+        if all(_is_single(effects) for effects, _ in group):
             await self._singles(group)
         elif len(group) == 1:
             await self._alone(group[0])
@@ -143,13 +184,11 @@ class Joiner:
             _answer(one, answers)
 
 
-def _is_single(one: _Waiting) -> bool:
-    effects = one[0]
-    return _size(one) == 1 and len(effects.jobs) == 1 and independent(effects.jobs)
+def _is_single(effects: Effects) -> bool:
+    return len(effects.jobs) == 1 and _size(effects) == 1 and independent(effects.jobs)
 
 
-def _size(one: _Waiting) -> int:
-    effects = one[0]
+def _size(effects: Effects) -> int:
     return (
         len(effects.jobs)
         + len(effects.messages)

@@ -17,7 +17,7 @@ from offpath.store.postgres.address import Address
 from offpath.store.postgres.outage import POOL, quieten
 from offpath.store.postgres.resolver import NamedConnection
 from offpath.store.postgres.silence import Silence, SilenceWatch
-from offpath.store.postgres.wire import Wire
+from offpath.store.postgres.wire import Conversation
 from offpath.store.sql import Catalogue
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Connection(NamedConnection):
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
-        self.wire: Final = Wire(pgconn)
+        self.wire: Final = Conversation(pgconn)
 
     async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the driver's
         """Talk by the driver, which watches the socket itself."""

@@ -26,6 +26,7 @@ from offpath.store.postgres.faults import (
     stale,
     translated,
 )
+from offpath.store.postgres.lone import LoneStatement
 from offpath.store.postgres.outage import Outage
 from offpath.store.postgres.pool import PATIENCE, POOL_PATIENCE, Connection, Pool
 from offpath.store.postgres.resolver import NamedConnection
@@ -154,6 +155,20 @@ class Database:
         once more; and the silence of the server has a bound of its own.
         """
         return await self.write(make, pin, call=True, harmless=True)
+
+    def lone(self, query: Query, read: Callable[[Rows], T]) -> asyncio.Future[T] | None:
+        """Send one harmless statement at once, over the connection that was used last; None: there
+        is none, or its session does not have the statement ready.
+
+        The answer fails with the driver's errors, after which :meth:`call` may still get it done,
+        and with ``StoreUnavailable`` where the server was silent for too long.
+        """
+        pool = self._pool
+        connection = None if pool is None or self.before else pool.take_kept(self._call_patience)
+        if pool is None or connection is None:
+            return None
+        statement = LoneStatement(pool, connection, read, self._left, self._told)
+        return statement.answer if statement.begin(query) else None
 
     async def read(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
         """Run as :meth:`write` does, a transition that only reads: repeated once where the

@@ -75,14 +75,15 @@ class Bounded:
     server to cancel the statement, and waits for the answer, over the same network that is silent.
     """
 
-    __slots__ = ("_connection", "_silent", "_watch", "until")
+    __slots__ = ("_connection", "_watch", "silent", "until")
 
     def __init__(
         self, watch: SilenceWatch, connection: psycopg.AsyncConnection[Any], until: float
     ) -> None:
         self._watch = watch
         self._connection = connection
-        self._silent = False
+        self.silent = False
+        """True once the connection was hung up."""
         self.until = until
 
     def __enter__(self) -> None:
@@ -95,12 +96,12 @@ class Bounded:
         trace: TracebackType | None,
     ) -> None:
         self._watch.leave(self)
-        if self._silent and isinstance(error, psycopg.Error):
+        if self.silent and isinstance(error, psycopg.Error):
             raise Silence from error
 
     def give_up(self) -> None:
         """End the conversation on our side, which wakes whoever waits for an answer."""
-        self._silent = True
+        self.silent = True
         with contextlib.suppress(OSError, psycopg.Error):
             line = socket.socket(fileno=socket.dup(self._connection.fileno()))
             with line:

@@ -165,7 +165,7 @@ class PostgresStore(
         self._care = Care()
         self._accounts = KnownAccounts()
         self._passes = AdmissionTurns()
-        self._joiner = Joiner(self._commit, self._commit_each)
+        self._joiner = Joiner(self._commit, self._commit_each, self._commit_now)
         self._listener: Listener | None = None
 
     @property
@@ -274,6 +274,12 @@ class PostgresStore(
             return [plain_answer(jobs[0], await self._database.call(lambda: one(query)))]
         now = self._now()
         return await self._database.call(lambda: enqueue_each(jobs, now, sql=self._sql))
+
+    def _commit_now(self, job: NewJob) -> asyncio.Future[Enqueued | None] | None:
+        if not is_plain(job):
+            return None
+        query = enqueue_plain(job, self._now(), sql=self._sql)
+        return self._database.lone(query, functools.partial(plain_answer, job))
 
     def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
         return commit_within_steps(effects, self._now(), sql=self._sql)

@@ -79,7 +79,7 @@ class Prepared:
         self._names.pop(text, None)
 
 
-class _Message(NamedTuple):
+class _Sending(NamedTuple):
     """A message to the server that it answers with one result."""
 
     send: Callable[[], None]
@@ -91,7 +91,7 @@ class _Message(NamedTuple):
     """The name that the server has no more afterwards."""
 
 
-class Wire:
+class Conversation:
     """The conversation of one connection. One caller talks at a time.
 
     The event loop watches the socket from the first statement until :meth:`leave`. The driver's own
@@ -99,6 +99,8 @@ class Wire:
     """
 
     __slots__ = (
+        "_error",
+        "_landed",
         "_loop",
         "_piped",
         "_results",
@@ -116,6 +118,8 @@ class Wire:
         self._waiter: asyncio.Future[None] | None = None
         self._results: list[PGresult] = []
         self._piped = False
+        self._landed: Callable[[], None] | None = None
+        self._error: psycopg.Error | None = None
         # Of no connection: each of the two would keep the other alive.
         self._rows = Transformer()
         self.prepared = Prepared()
@@ -137,7 +141,7 @@ class Wire:
         values = [[_encoded(value) for value in query.for_dollar()] for query in queries]
         if before is not None:
             before(queries[0].name)
-        messages: list[_Message] = []
+        messages: list[_Sending] = []
         for query, given in zip(queries, values, strict=True):
             self._add(messages, query.statement.wire, given, prepare=prepare)
         if self.prepared.gone and len(messages) > 1:
@@ -159,14 +163,38 @@ class Wire:
             if self._piped and self._server.status == ConnStatus.OK:
                 self._server.exit_pipeline_mode()
             self._learn(messages, results)
-        for result in results:
-            if result.status in _FAILED:
-                raise error_from_result(result)
+        _refuse_errors(results)
         return [
             self._rows_of(result)
             for message, result in zip(messages, results, strict=True)
             if message.answers
         ]
+
+    def launch(self, query: Query, landed: Callable[[], None]) -> bool:
+        """Send a statement that is ready; ``landed`` is called when :meth:`rows` has its answer.
+
+        False: it is not ready, and nothing was sent.
+        """
+        name = self.prepared.name_of(query.statement.wire)
+        if name is None:
+            return False
+        values = [_encoded(value) for value in query.for_dollar()]
+        self._watch()
+        self._piped = False
+        self._server.send_query_prepared(name, values)
+        self._write()
+        self._landed = landed
+        return True
+
+    def rows(self) -> Rows:
+        """The answer to what was launched. Raises the driver's errors."""
+        error, self._error = self._error, None
+        results, self._results = self._results, []
+        if error is not None:
+            self._hang_up()
+            raise error
+        _refuse_errors(results)
+        return self._rows_of(results[0])
 
     def leave(self) -> None:
         """Watch the socket no more: somebody else is about to, or it is about to be closed."""
@@ -178,7 +206,7 @@ class Wire:
     # -- out -------------------------------------------------------------------------------
 
     def _add(
-        self, messages: list[_Message], text: bytes, values: _Values, *, prepare: bool
+        self, messages: list[_Sending], text: bytes, values: _Values, *, prepare: bool
     ) -> None:
         """Add what asks for a statement."""
         server, prepared = self._server, self.prepared
@@ -186,19 +214,19 @@ class Wire:
         if name is None and prepare and prepared.wanted(text):
             name = prepared.add(text)
             ready = partial(server.send_prepare, name, text)
-            messages.append(_Message(ready, answers=False, readies=text))
+            messages.append(_Sending(ready, answers=False, readies=text))
         if name is None:
-            messages.append(_Message(partial(server.send_query_params, text, values)))
+            messages.append(_Sending(partial(server.send_query_params, text, values)))
         else:
-            messages.append(_Message(partial(server.send_query_prepared, name, values)))
+            messages.append(_Sending(partial(server.send_query_prepared, name, values)))
 
-    def _freed(self, name: bytes) -> _Message:
+    def _freed(self, name: bytes) -> _Sending:
         send = partial(self._server.send_query_params, b"deallocate " + name, None)
-        return _Message(send, answers=False, frees=name)
+        return _Sending(send, answers=False, frees=name)
 
     def _told(
-        self, messages: Sequence[_Message], rest: Sequence[Query], before: Before
-    ) -> list[_Message]:
+        self, messages: Sequence[_Sending], rest: Sequence[Query], before: Before
+    ) -> list[_Sending]:
         """The messages, and ``before`` is told of each statement behind the first."""
         told, left, starts = [], iter(rest), False
         for message in messages:
@@ -209,21 +237,24 @@ class Wire:
             starts = message.answers
         return told
 
-    def _say(self, name: str, message: _Message, before: Before) -> None:
+    def _say(self, name: str, message: _Sending, before: Before) -> None:
         self._server.flush()  # those before it are on their way
         before(name)
         message.send()
 
     def _listen(self) -> asyncio.Future[None]:
+        waiter = self._waiter = self._watch().create_future()
+        return waiter
+
+    def _watch(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self.leave()
             loop.add_reader(self._socket, self._read)
             self._loop = loop
-        waiter = self._waiter = loop.create_future()
-        return waiter
+        return loop
 
-    def _send(self, messages: Sequence[_Message]) -> None:
+    def _send(self, messages: Sequence[_Sending]) -> None:
         server = self._server
         # One message needs no pipeline, whose end is a message to the server more.
         self._piped = len(messages) > 1
@@ -256,7 +287,7 @@ class Wire:
     # -- in --------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        if self._waiter is None:
+        if self._waiter is None and self._landed is None:
             # Said unasked, as the end of a session is: left for who takes the connection next.
             self.leave()
             return
@@ -288,7 +319,11 @@ class Wire:
         return False
 
     def _end(self, error: psycopg.Error | None) -> None:
-        waiter = self._waiter
+        landed, waiter = self._landed, self._waiter
+        if landed is not None:
+            self._landed, self._error = None, error
+            landed()
+            return
         if waiter is None or waiter.done():
             return
         if error is None:
@@ -296,7 +331,7 @@ class Wire:
         else:
             waiter.set_exception(error)
 
-    def _learn(self, messages: Sequence[_Message], results: Sequence[PGresult]) -> None:
+    def _learn(self, messages: Sequence[_Sending], results: Sequence[PGresult]) -> None:
         """Take in which statements the server has made ready, and which it has no more."""
         for at, message in enumerate(messages):
             done = at < len(results) and results[at].status == ExecStatus.COMMAND_OK
@@ -335,6 +370,12 @@ class Wire:
             self._hang_up()
             if not isinstance(error, Exception):
                 raise
+
+
+def _refuse_errors(results: Sequence[PGresult]) -> None:
+    for result in results:
+        if result.status in _FAILED:
+            raise error_from_result(result)
 
 
 def _encoded(value: Any) -> bytes | None:  # noqa: ANN401 - whatever a statement is given
