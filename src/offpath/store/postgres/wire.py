@@ -33,7 +33,7 @@ _FAILED: Final = frozenset({ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE})
 
 _Values = list[bytes | None]
 Before = Callable[[str], None]
-"""Told of a statement by its name, before it is sent."""
+"""Hears the name of a statement before it is sent."""
 
 
 class Prepared:
@@ -134,7 +134,7 @@ class Conversation:
     ) -> list[Rows]:
         """Send statements together; the rows of each. Raises the driver's errors.
 
-        With ``prepare`` the session keeps those that come again. ``before`` is told each name when
+        With ``prepare`` the session keeps those that come again. ``before`` hears each name when
         those that stand before it are on their way.
         """
         # All values before the first message: one that cannot be sent must not stop half-way.
@@ -227,7 +227,7 @@ class Conversation:
     def _told(
         self, messages: Sequence[_Sending], rest: Sequence[Query], before: Before
     ) -> list[_Sending]:
-        """The messages, and ``before`` is told of each statement behind the first."""
+        """The messages; each statement behind the first is reported to ``before``."""
         told, left, starts = [], iter(rest), False
         for message in messages:
             if starts and (query := next(left, None)) is not None:
@@ -288,7 +288,7 @@ class Conversation:
 
     def _read(self) -> None:
         if self._waiter is None and self._landed is None:
-            # Said unasked, as the end of a session is: left for who takes the connection next.
+            # Said unasked, as the end of a session is: the next user of the connection looks.
             self.leave()
             return
         try:
