@@ -69,6 +69,36 @@ def test_a_block_is_a_file_or_says_what_it_is_part_of(page: Path) -> None:
     assert wrong == []
 
 
+def unnamed(text: str) -> list[str]:
+    """Files of a page whose name stands in the comment alone, which no reader sees."""
+    files = {block.line - 2: block for block in blocks(text) if block.mark == "file"}
+    lines = text.splitlines()
+    return [
+        block.value
+        for at, block in files.items()
+        if block.value not in block.text.partition("\n")[0]
+        if f"`{block.value}`" not in _paragraph_above(lines, at)
+    ]
+
+
+def _paragraph_above(lines: list[str], at: int) -> str:
+    """The text above the comment over the fence that is the line with this index."""
+    above = "\n".join(lines[: at - 1]).rstrip()
+    return above.rpartition("\n\n")[2]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_file_is_named_where_a_reader_sees_it(page: Path) -> None:
+    assert unnamed(page.read_text("utf-8")) == []
+
+
+def test_a_file_without_a_name_is_seen() -> None:
+    block = "<!-- file: made.py -->\n```py\nnumber = 7\n```\n"
+    assert unnamed(f"A file:\n\n{block}") == ["made.py"]
+    assert unnamed(f"The file `made.py`:\n\n{block}") == []
+    assert unnamed(block.replace("number", "# made.py\nnumber")) == []
+
+
 def test_the_first_page_is_short() -> None:
     """Who never heard of it reads so much, and no more."""
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900

@@ -12,6 +12,8 @@ from tests.architecture.page import ROOT, blocks, prose
 
 FIRST_SCREEN = 40
 """Lines of a guide within which the first block that runs, or the first command, begins."""
+WIDEST = 88
+"""Characters of a line of the first block: the site shows so many without scrolling."""
 LONGEST = 30
 """Words of the longest sentence of a guide."""
 EXCEPTIONS, TESTS = "Exceptions", "Tests"
@@ -74,6 +76,12 @@ def test_the_first_screen_shows_something_that_runs(page: Path) -> None:
     line = first_shown(page.read_text("utf-8"))
     assert line is not None
     assert line <= FIRST_SCREEN
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=_name)
+def test_the_first_block_is_read_without_scrolling(page: Path) -> None:
+    shown = next(block for block in blocks(page.read_text("utf-8")) if block.kind in _SHOWN)
+    assert [line for line in shown.text.splitlines() if len(line) > WIDEST] == []
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=_name)
