@@ -22,6 +22,7 @@ from offpath.jobs.schedules.ticker import KIND
 from offpath.model.deaths import Whose
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerRecord
+from offpath.operating.further_checks import further_findings
 from offpath.operating.schema_check import require_schema
 from offpath.operating.times import short
 from offpath.store.protocol import Backlog, Finding, Level
@@ -94,6 +95,7 @@ async def look(app: App) -> list[Finding]:
         _crowded(workers),
         await _long_running(app, now),
         await _secrets(app),
+        *await further_findings(app),
         *await store.diagnose(),
     ]
 

@@ -35,7 +35,7 @@ class PassedOn(BaseCommand):  # type: ignore[misc] # Django ships no types
 
     def add_arguments(self, parser: Any) -> None:  # noqa: ANN401 - Django's
         """Take what ``call_command(name, "argument", …)`` gives."""
-        parser.add_argument("arguments", nargs="*")
+        parser.add_argument("arguments", nargs=argparse.REMAINDER)
         parser.add_argument("--backend", default="default")
 
     def handle(self, *_: str, **options: Any) -> None:  # noqa: ANN401 - Django's
@@ -45,7 +45,10 @@ class PassedOn(BaseCommand):  # type: ignore[misc] # Django ships no types
     def _run(self, backend: str, arguments: list[str]) -> int:
         from offpath.cli.main import cli
         from offpath.contrib.django.backend import app_of
+        from offpath.contrib.django.connection_count import connection_findings
+        from offpath.operating.further_checks import check_also
 
+        check_also(connection_findings)
         if self.checked:
             try:
                 self.check(include_deployment_checks=False)
