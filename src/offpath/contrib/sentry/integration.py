@@ -16,6 +16,8 @@ from sentry_sdk.utils import event_from_exception
 from offpath.contrib.sentry.monitors import ScheduleMonitors
 from offpath.errors import InvalidArgument
 from offpath.extensions import Committing, Ended, Extension, Running, extend
+from offpath.model.event import JobEvent
+from offpath.model.job import DeadReason
 
 if TYPE_CHECKING:
     from offpath.app import App
@@ -155,6 +157,28 @@ class SentryExtension(Extension):
         with sentry_sdk.scope.use_isolation_scope(scope):
             sentry_sdk.capture_event(event, hint=hint)
 
+    def moved(self, event: JobEvent, /) -> None:
+        """Report a job that is dead since its workers died: no attempt of it has ended."""
+        if event.reason is not DeadReason.WORKER_LOST or _settings() is None:
+            return
+        told = "" if event.failure is None else event.failure.message
+        cause = {"type": "WorkerLost", "value": told}
+        with sentry_sdk.isolation_scope() as scope:
+            scope.clear_breadcrumbs()
+            _tag(scope, event.task, event.queue, event.attempt)
+            scope.set_context("offpath", {"jobs": [event.id], "group": event.group_id})
+            # without a stack Sentry would go by the text, which names a worker
+            scope.fingerprint = ["offpath.worker_lost", event.task]
+            sentry_sdk.capture_event(
+                {
+                    "level": "error",
+                    "transaction": event.task,
+                    "exception": {
+                        "values": [{**cause, "mechanism": {"type": "offpath", "handled": False}}]
+                    },
+                }
+            )
+
     def closed(self, app: object) -> None:
         """Send what waits, within a limit."""
         self._monitors.closed(app)
@@ -180,9 +204,7 @@ def _write_trace(headers: dict[str, str]) -> None:
 
 def _describe(scope: Any, run: Running, secrets: Iterable[str]) -> None:  # noqa: ANN401 - a Scope
     first = run.jobs[0]
-    scope.set_tag("task", run.task)
-    scope.set_tag("queue", first.queue)
-    scope.set_tag("attempt", str(first.attempt))
+    _tag(scope, run.task, first.queue, first.attempt)
     scope.set_context(
         "offpath",
         {
@@ -193,6 +215,12 @@ def _describe(scope: Any, run: Running, secrets: Iterable[str]) -> None:  # noqa
             **_arguments(run, secrets),
         },
     )
+
+
+def _tag(scope: Any, task: str, queue: str, attempt: int) -> None:  # noqa: ANN401 - a Scope
+    scope.set_tag("task", task)
+    scope.set_tag("queue", queue)
+    scope.set_tag("attempt", str(attempt))
 
 
 def _arguments(run: Running, secrets: Iterable[str]) -> dict[str, Any]:
