@@ -16,7 +16,7 @@ from sentry_sdk.utils import event_from_exception
 from offpath.contrib.sentry.monitors import ScheduleMonitors
 from offpath.errors import InvalidArgument
 from offpath.extensions import Committing, Ended, Extension, Running, extend
-from offpath.model.event import JobEvent
+from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import DeadReason
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ MOST_JOBS: Final = 100
 """Jobs of a batch that an event names."""
 _BODIES: Final = {"never": 0, "small": 1_000, "medium": 10_000, "always": math.inf}
 """Bytes that each ``max_request_body_size`` allows."""
+_LOST: Final = "workers died holding the job as often as max_deliveries allows"
 _FAILED: Final = frozenset({"retry", "dead"})
 
 
@@ -159,15 +160,15 @@ class SentryExtension(Extension):
 
     def moved(self, event: JobEvent, /) -> None:
         """Report a job that is dead since its workers died: no attempt of it has ended."""
-        if event.reason is not DeadReason.WORKER_LOST or _settings() is None:
+        lost = event.kind is EventKind.DEAD and event.reason is DeadReason.WORKER_LOST
+        if not lost or _settings() is None:
             return
-        told = "" if event.failure is None else event.failure.message
-        cause = {"type": "WorkerLost", "value": told}
+        cause = {"type": "WorkerLost", "value": _LOST}
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()
             _tag(scope, event.task, event.queue, event.attempt)
             scope.set_context("offpath", {"jobs": [event.id], "group": event.group_id})
-            # without a stack Sentry would go by the text, which names a worker
+            # without a stack Sentry would go by the text, which is that of every task
             scope.fingerprint = ["offpath.worker_lost", event.task]
             sentry_sdk.capture_event(
                 {
