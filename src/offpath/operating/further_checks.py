@@ -12,7 +12,7 @@ FurtherCheck = Callable[[App], Awaitable[list[Finding]]]
 """A check of an app that is open."""
 
 _CHECKS: Final[list[FurtherCheck]] = []
-"""Those of this process: an integration is set up once in it."""
+"""The checks of this process: an integration is set up once in it."""
 
 
 def check_also(check: FurtherCheck) -> None:
