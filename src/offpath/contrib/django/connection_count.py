@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -13,6 +13,7 @@ from offpath.contrib.django.backend import OffpathBackend
 from offpath.contrib.django.database import dialect_of
 from offpath.contrib.django.names import task_backends
 from offpath.contrib.django.table import table_of
+from offpath.runtime.threads import in_own_thread
 from offpath.store.protocol import Finding, Level
 
 OURS: Final = 10
@@ -28,12 +29,12 @@ _FREE: Final = """
 
 async def connection_findings(app: App) -> list[Finding]:
     """The finding of doctor about the backend of ``TASKS`` whose jobs are in this app's store."""
-    found = await asyncio.to_thread(_alias_of, app.settings.url)
+    found = await in_own_thread(partial(_alias_of, app.settings.url))
     if found is None:
         return []
     alias, threads = found
     workers = [one for one in await app.workers() if one.gone_at is None and not one.late]
-    free = await asyncio.to_thread(_free, alias)
+    free = await in_own_thread(partial(_free, alias))
     return [_finding(max(1, len(workers)), most_of_handlers(alias, threads), free)]
 
 
