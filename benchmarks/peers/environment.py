@@ -75,13 +75,23 @@ class Environment:
 
     @contextlib.contextmanager
     def started(
-        self, url: str, seen: Path, slots: int, *words: str, output: int | IO[bytes]
+        self,
+        url: str,
+        seen: Path,
+        slots: int,
+        *words: str,
+        output: int | IO[bytes],
+        holds: bool = False,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A running command of the adapter; whatever of its group is left is killed afterwards."""
+        """A running command of the adapter; whatever of its group is left is killed afterwards.
+
+        With ``holds``, the handlers of jobs that are to be lost go on until then.
+        """
         surroundings = os.environ | {
             "PEER_URL": url,
             "PEER_SEEN": str(seen),
             "PEER_SLOTS": str(slots),
+            **({"PEER_HOLDS": "1"} if holds else {}),
         }
         errors = subprocess.PIPE if output == subprocess.PIPE else output
         process = subprocess.Popen(
@@ -105,7 +115,7 @@ def fresh(peer: Peer, server: str) -> Iterator[str]:
     """The URL of an empty store for a peer."""
     if peer.store == "redis":
         with _redis(peer.redis) as url:
-            yield url
+            yield url + peer.query
     else:
         with fresh_store(peer.store, server) as url:
             yield url
@@ -145,7 +155,7 @@ class Remainder:
     """The question whether jobs are left in a peer's store."""
 
     def __init__(self, peer: Peer, url: str, jobs: int) -> None:
-        self._ask = {"postgres": _postgres, "sqlite": _sqlite, "redis": _bullmq}[peer.store]
+        self._ask = {"postgres": _postgres, "sqlite": _sqlite, "redis": _redis_left}[peer.store]
         self._values = (url, peer.left, jobs)
 
     @contextlib.contextmanager
@@ -176,11 +186,11 @@ def _sqlite(url: str, text: str, _: int) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _bullmq(url: str, _: str, jobs: int) -> Iterator[Any]:
+def _redis_left(url: str, script: str, jobs: int) -> Iterator[Any]:
     import redis
 
-    with redis.Redis.from_url(url) as client:
-        yield lambda: client.zcard("bull:probes:completed") < jobs
+    with redis.Redis.from_url(url.partition("?")[0]) as client:
+        yield lambda: bool(client.eval(f"return {script}", 0, jobs))
 
 
 def cpu_of_group(leader: int) -> float:

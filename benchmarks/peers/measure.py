@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import tempfile
 import time
@@ -24,6 +25,10 @@ _WARM_UP = 20
 _REST = 1.0
 
 
+_HELD = 10
+"""Jobs that run when their worker is killed."""
+
+
 class Sizes(msgspec.Struct, frozen=True):
     """How much is done in a run."""
 
@@ -33,6 +38,8 @@ class Sizes(msgspec.Struct, frozen=True):
     rate: int = 50
     slots: int = 100
     runs: int = 3
+    patience: int = 90
+    """Seconds in which the jobs of a killed worker are to begin again."""
 
 
 class Figures(msgspec.Struct):
@@ -50,16 +57,22 @@ class Figures(msgspec.Struct):
     """Of a Postgres server on this machine, in the same time."""
     pickup_p50: float = 0.0
     pickup_p99: float = 0.0
+    again: float | None = None
+    """Seconds from the kill of a worker until the last of its jobs has begun again in another one,
+    which is started at once. Infinite: not in the time that was waited. Only the first run has it.
+    """
     speed: float = 0.0
     """Steps a second of a fixed Python loop, just before."""
     load: float = 0.0
     """The machine's load average, just before."""
 
 
-def measured(environment: Environment, server: str, sizes: Sizes, load: float) -> Figures:
-    """One run of a peer, each part on an empty store."""
+def measured(
+    environment: Environment, server: str, sizes: Sizes, load: float, *, kill: bool = False
+) -> Figures:
+    """One run of a peer, each part on an empty store. ``kill``: a worker is killed, too."""
     figures = Figures(environment.peer.name, speed=machine_speed(), load=load)
-    parts = (_singles, _backlog, _pickup)
+    parts = (_singles, _backlog, _pickup, *((_killed,) if kill else ()))
     for part in parts:
         with (
             tempfile.TemporaryDirectory(prefix="offpath-peers-") as folder,
@@ -111,6 +124,24 @@ def _pickup(environment: Environment, url: str, seen: Path, sizes: Sizes, figure
         _until(lambda: len(_lines(seen)) > total, worker, _UP, pause=_LOOK)
     waits = [int(line) / 1e6 for line in _lines(seen)][1 + _WARM_UP :]
     figures.pickup_p50, figures.pickup_p99 = percentile(waits, 0.5), percentile(waits, 0.99)
+
+
+def _killed(environment: Environment, url: str, seen: Path, sizes: Sizes, figures: Figures) -> None:
+    def held() -> int:
+        return sum(line == "held" for line in _lines(seen))
+
+    quiet = subprocess.DEVNULL
+    with environment.started(url, seen, sizes.slots, "work", output=quiet, holds=True) as worker:
+        environment.run(url, seen, sizes.slots, "held", str(_HELD))
+        _until(lambda: held() >= _HELD, worker, _UP, pause=_LOOK)
+    killed = time.monotonic()
+    with environment.started(url, seen, sizes.slots, "work", output=quiet) as heir:
+        try:
+            _until(lambda: held() >= 2 * _HELD, heir, sizes.patience, pause=_LOOK)
+        except TimeoutError:
+            figures.again = math.inf
+        else:
+            figures.again = time.monotonic() - killed
 
 
 def _first(seen: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -51,20 +52,20 @@ made {min(speeds):.0f} to {max(speeds):.0f} M steps/s before the runs, at a load
 Runs of each, in turns: {sizes.runs}. The median, and in brackets the least and the most. {sizes.slots} slots in one worker process, {sizes.jobs:,} jobs that do
 nothing, {sizes.singles:,} enqueues one after another, {sizes.probes} probes at {sizes.rate} a second. Rates are jobs a second, CPU is µs a job, pick-up is ms.
 
-| | {" | ".join(title for title, _, _ in _COLUMNS)} |
-|---|{"---:|" * len(_COLUMNS)}
+| | {" | ".join(title for title, _, _ in _COLUMNS)} | after a kill |
+|---|{"---:|" * (len(_COLUMNS) + 1)}
 {_rows(found, peers)}
 
 - **enqueue one**: one caller that waits until each job is stored, and its CPU. **enqueue lists**: lists of 1,000.
 - **process**: from the first handler to the end of the last job in the store, start-up left out. The CPU is of that time: of the worker's processes, and of
   the Postgres server with all its processes, by the system's ticks of 10 ms.
+- **after a kill**: seconds from the `kill -9` of a worker with ten running jobs until the last of them has begun again in a worker that is started at
+  once. Measured in the first run. "Not waited for": not within {sizes.patience} s.
 - **pick-up**: from before the call of another process that enqueues, to the handler's first line in an idle worker.
 
 | | version | settings | on the disk |
 |---|---|---|---|
 {_settings(peers, revision)}
-
-What the table does not say: whose jobs run again after a `kill -9`, and how soon. [Comparison](comparison.md) has that.
 """
 
 
@@ -81,6 +82,7 @@ def _rows(found: Mapping[str, Sequence[Figures]], peers: Sequence[Peer]) -> str:
         cells = [
             _cell([take(one) for one in found[peer.name]], digits) for _, take, digits in _COLUMNS
         ]
+        cells.append(_again([one.again for one in found[peer.name]]))
         rows.append(f"| {peer.title} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -93,6 +95,13 @@ def _cell(values: Sequence[float | None], digits: int) -> str:
     if len(known) == 1:
         return f"{median:,.{digits}f}"
     return f"{median:,.{digits}f} ({known[0]:,.{digits}f} to {known[-1]:,.{digits}f})"
+
+
+def _again(values: Sequence[float | None]) -> str:
+    (known, *_) = [value for value in values if value is not None] or [None]
+    if known is None:
+        return ""
+    return "not waited for" if math.isinf(known) else f"{known:,.1f}"
 
 
 def _settings(peers: Sequence[Peer], revision: str) -> str:

@@ -1,4 +1,4 @@
-// graphile-worker and BullMQ: `node node_peer.js PEER setup | one N | bulk N | paced RATE N | work`, as shared.py has it.
+// graphile-worker and BullMQ: `node node_peer.js PEER setup | one N | bulk N | paced RATE N | held N | work`, as shared.py has it.
 "use strict";
 const fs = require("fs");
 const { createRequire } = require("module");
@@ -10,16 +10,21 @@ const LIST = 1000;
 const WARM_UP = 50;
 const file = fs.openSync(process.env.PEER_SEEN, "a");
 const now = () => process.hrtime.bigint(); // the machine's monotonic clock, as Python's
+const HELD = "-1"; // the `at` of a job that is running when its worker is killed
+const stays = "PEER_HOLDS" in process.env;
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 let first = true;
 function seen(at) {
-  if (at !== "0") fs.writeSync(file, `${now() - BigInt(at)}\n`);
+  if (at === HELD) fs.writeSync(file, "held\n");
+  else if (at !== "0") fs.writeSync(file, `${now() - BigInt(at)}\n`);
   else if (first) {
     first = false;
     fs.writeSync(file, `first ${now()}\n`);
   }
 }
+
+const stay = (at) => (stays && at === HELD ? pause(3600000) : undefined);
 
 function graphile(batched) {
   const { Logger, makeWorkerUtils, run } = load("graphile-worker");
@@ -40,7 +45,7 @@ function graphile(batched) {
     async work() {
       const batches = { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
       const worker = { connectionString: url, concurrentJobs: slots, maxPoolSize: 20, logger, ...(batched ? batches : {}) };
-      await run({ taskList: { probe: async (job) => seen(job.at) }, noHandleSignals: true, preset: { worker } });
+      await run({ taskList: { probe: async (job) => (seen(job.at), stay(job.at)) }, noHandleSignals: true, preset: { worker } });
     },
   };
 }
@@ -62,6 +67,7 @@ function bullmq() {
     async work() {
       new Worker("probes", async (job) => {
         seen(job.data.at);
+        await stay(job.data.at);
         return job.data.n;
       }, { connection, concurrency: slots });
     },
@@ -92,6 +98,9 @@ async function main([name, command, ...values]) {
     told = await timed(async () => {
       for (let n = 0; n < Number(values[0]); n++) await peer.send(n, "0");
     });
+  } else if (command === "held") {
+    for (let n = 0; n < Number(values[0]); n++) await peer.send(n, HELD);
+    told = {};
   } else if (command === "bulk") {
     const count = Number(values[0]);
     told = await timed(async () => {

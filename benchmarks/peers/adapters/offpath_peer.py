@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared import SLOTS, URL, main, seen
+from shared import SLOTS, URL, main, seen, until_killed
 
 import offpath
 
@@ -12,6 +12,8 @@ app = offpath.App(URL, auto_start=False)
 @app.task
 async def probe(n: int, at: int) -> int:
     seen(at)
+    if at < 0:
+        await until_killed()
     return n
 
 

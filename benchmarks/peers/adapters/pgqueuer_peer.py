@@ -13,7 +13,7 @@ import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.queries import Queries
-from shared import SLOTS, URL, main, seen
+from shared import SLOTS, URL, main, seen, until_killed
 
 _BATCH = 50
 
@@ -45,7 +45,10 @@ class Pgqueuer:
 
         @worker.entrypoint("probe", accepts_context=False)
         async def probe(job: object) -> None:
-            seen(json.loads(job.payload)["at"])
+            at = json.loads(job.payload)["at"]
+            seen(at)
+            if at < 0:
+                await until_killed()
 
         await worker.run(batch_size=_BATCH, max_concurrent_tasks=SLOTS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import procrastinate
-from shared import SLOTS, URL, main, seen
+from shared import SLOTS, URL, main, seen, until_killed
 
 app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=URL, max_size=20))
 
@@ -11,6 +11,8 @@ app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=URL, m
 @app.task(name="probe")
 async def probe(n: int, at: int) -> int:
     seen(at)
+    if at < 0:
+        await until_killed()
     return n
 
 

@@ -1,9 +1,9 @@
 """The commands that every Python adapter has. It runs in the peer's own environment, so it imports
 the standard library alone.
 
-``ADAPTER.py setup``, ``one N``, ``bulk N``, ``paced RATE N`` and ``work``; the last line of a
-command that measures is a JSON object. A handler is given ``n`` and ``at``, the monotonic time in
-nanoseconds of the call that sent it, or 0.
+``ADAPTER.py setup``, ``one N``, ``bulk N``, ``paced RATE N``, ``held N`` and ``work``; the last
+line of a command that measures is a JSON object. A handler is given ``n`` and ``at``, the monotonic
+time in nanoseconds of the call that sent it; 0, where that is not asked; or ``HELD``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ URL = os.environ["PEER_URL"]
 SLOTS = int(os.environ["PEER_SLOTS"])
 LIST = 1_000
 """Jobs of one call of ``bulk``."""
+HELD = -1
+"""The ``at`` of a job that is running when its worker is killed."""
 _WARM_UP = 50
+_FOR_EVER = 3_600.0
+_stays = "PEER_HOLDS" in os.environ
 
 _seen = os.open(os.environ["PEER_SEEN"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 _first = True
@@ -51,11 +55,25 @@ def seen(at: int) -> None:
     """Note that a handler has begun: the first of them, and how long a probe has waited."""
     global _first
     now = time.monotonic_ns()
-    if at:
+    if at == HELD:
+        os.write(_seen, b"held\n")
+    elif at:
         os.write(_seen, b"%d\n" % (now - at))
     elif _first:
         _first = False
         os.write(_seen, b"first %d\n" % now)
+
+
+def stay() -> float:
+    """Seconds that the handler of a job with ``HELD`` goes on: until its worker is killed, where
+    that is to come.
+    """
+    return _FOR_EVER if _stays else 0.0
+
+
+async def until_killed() -> None:
+    """Wait as :func:`stay` says."""
+    await asyncio.sleep(stay())
 
 
 async def _one(peer: Peer, count: int) -> dict[str, float]:
@@ -99,6 +117,10 @@ async def _run(peer: Peer, command: str, *values: str) -> None:
                 told = await _one(peer, int(values[0]))
             case "bulk":
                 told = await _bulk(peer, int(values[0]))
+            case "held":
+                for n in range(int(values[0])):
+                    await peer.send(n, HELD)
+                told = {}
             case _:
                 told = await _paced(peer, float(values[0]), int(values[1]))
     finally:
