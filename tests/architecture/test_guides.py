@@ -12,12 +12,14 @@ from tests.architecture.page import ROOT, blocks, prose
 
 FIRST_SCREEN = 40
 """Lines of a guide within which the first block that runs, or the first command, begins."""
+PURPOSE = 45
+"""Words before that block: what the guide is for, and no more."""
 WIDEST = 88
 """Characters of a line of the first block: the site shows so many without scrolling."""
 LONGEST = 30
 """Words of the longest sentence of a guide."""
 EXCEPTIONS, TESTS = "Exceptions", "Tests"
-_SHOWN = frozenset({"python", "py", "console", "sh", "sql", "ini", "yaml", "toml", "http"})
+_SHOWN = frozenset({"python", "py", "console", "sh", "bash", "sql", "ini", "yaml", "toml", "http"})
 
 GUIDES = sorted(
     [*ROOT.glob("docs/guides/*.md"), *ROOT.glob("docs/integrations/*.md")],
@@ -87,6 +89,13 @@ def test_the_first_screen_shows_something_that_runs(page: Path) -> None:
     line = first_shown(page.read_text("utf-8"))
     assert line is not None
     assert line <= FIRST_SCREEN
+
+
+@pytest.mark.parametrize("page", [one for one in GUIDES if _name(one) not in OPEN], ids=_name)
+def test_a_guide_says_what_it_is_for_and_shows_it(page: Path) -> None:
+    text = page.read_text("utf-8")
+    before = text.splitlines()[1 : (first_shown(text) or 1) - 1]
+    assert len(" ".join(before).split()) <= PURPOSE
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=_name)
