@@ -36,10 +36,6 @@ READ = [
     *sorted(ROOT.glob("examples/**/*.md")),
 ]
 """Other pages whose sentences are short."""
-OPEN: set[str] = {
-    "guides/dashboard.md",
-}
-"""Guides that have not this form yet. Empty it."""
 
 
 def _name(page: Path) -> str:
@@ -91,7 +87,7 @@ def test_the_first_screen_shows_something_that_runs(page: Path) -> None:
     assert line <= FIRST_SCREEN
 
 
-@pytest.mark.parametrize("page", [one for one in GUIDES if _name(one) not in OPEN], ids=_name)
+@pytest.mark.parametrize("page", GUIDES, ids=_name)
 def test_a_guide_says_what_it_is_for_and_shows_it(page: Path) -> None:
     text = page.read_text("utf-8")
     before = text.splitlines()[1 : (first_shown(text) or 1) - 1]
@@ -107,17 +103,12 @@ def test_the_first_block_is_read_without_scrolling(page: Path) -> None:
 @pytest.mark.parametrize("page", GUIDES, ids=_name)
 def test_exceptions_stand_in_one_table_at_the_end(page: Path) -> None:
     found = sections(page.read_text("utf-8"))
-    if _name(page) in OPEN:
-        assert EXCEPTIONS not in found, "take it out of OPEN"
-        return
     last = found[:-1] if found[-1] == TESTS else found
     assert found.count(EXCEPTIONS) == 1
     assert last[-1] == EXCEPTIONS
 
 
-@pytest.mark.parametrize(
-    "page", [*(one for one in GUIDES if _name(one) not in OPEN), *READ], ids=_name
-)
+@pytest.mark.parametrize("page", [*GUIDES, *READ], ids=_name)
 def test_sentences_are_short(page: Path) -> None:
     assert too_long(page.read_text("utf-8")) == []
 
