@@ -262,13 +262,11 @@ def _made(
 
 
 def _starmap(self: CeleryTask, task: str, it: list[list[Any]]) -> list[Any]:
-    called = self.app.functions[task]
-    return [called(*one) for one in it]
+    return [self.app.functions[task](*one) for one in it]
 
 
 def _map(self: CeleryTask, task: str, it: list[Any]) -> list[Any]:
-    called = self.app.functions[task]
-    return [called(one) for one in it]
+    return _starmap(self, task, [[one] for one in it])
 
 
 def _transaction() -> object:

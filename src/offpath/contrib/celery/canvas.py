@@ -124,8 +124,7 @@ class chain(Canvas):  # noqa: N801 - Celery's name
     """Signatures that follow each other, each with the result of the one before."""
 
     def __init__(self, *tasks: Any) -> None:
-        several = tasks[0] if len(tasks) == 1 and not isinstance(tasks[0], Canvas) else tasks
-        self.tasks = [link for one in several for link in _links(_canvas(one))]
+        self.tasks = [link for one in _given(tasks) for link in _links(one)]
         self.options = {}
         if not self.tasks:
             raise NotInShim("chain(): it needs at least one signature")
@@ -144,8 +143,7 @@ class group(Canvas):  # noqa: N801 - Celery's name
     """Signatures that run beside each other. Groups in it are taken in."""
 
     def __init__(self, *tasks: Any) -> None:
-        several = tasks[0] if len(tasks) == 1 and not isinstance(tasks[0], Canvas) else tasks
-        self.tasks = list(_flat(_canvas(one) for one in several))
+        self.tasks = list(_flat(_given(tasks)))
         self.options = {}
 
     @property
@@ -179,13 +177,14 @@ class chord(Canvas):  # noqa: N801 - Celery's name
     @property
     def app(self) -> AppFace:
         """The app of its body."""
-        return self._body().app
+        return self.whole_body().app
 
     def __call__(self, body: Canvas | None = None, **options: Any) -> AsyncResult:
         """Send it, with a body if it had none."""
-        return chord(self.header, body or self._body()).apply_async(**options)  # type: ignore[no-any-return]
+        return chord(self.header, body or self.whole_body()).apply_async(**options)  # type: ignore[no-any-return]
 
-    def _body(self) -> Canvas:
+    def whole_body(self) -> Canvas:
+        """Its body. Raises ``NotInShim`` where it was given none."""
         if self.body is None:
             raise NotInShim("chord(header): it needs a body: chord(header)(body)")
         return self.body
@@ -235,6 +234,12 @@ def _canvas(one: object) -> Canvas:
     if not isinstance(one, Canvas):
         raise NotInShim(f"a canvas is made of signatures, task.s(...), not {type(one).__name__}")
     return one
+
+
+def _given(tasks: tuple[Any, ...]) -> list[Canvas]:
+    """The signatures of ``chain(a, b)`` or ``chain([a, b])``."""
+    several = tasks[0] if len(tasks) == 1 and not isinstance(tasks[0], Canvas) else tasks
+    return [_canvas(one) for one in several]
 
 
 def _links(one: Canvas) -> Iterator[Canvas]:

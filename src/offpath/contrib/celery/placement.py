@@ -100,9 +100,7 @@ class Wiring:
         self, one: chord, args: Any, kwargs: Any, options: Mapping[str, Any], after: Placed | None
     ) -> Placed:
         header = self._group(one.header, args, kwargs, one.header.options, after)
-        if one.body is None:
-            raise NotInShim("chord(header): it needs a body: chord(header)(body)")
-        body = self.place(one.body, (), {}, options, header)
+        body = self.place(one.whole_body(), (), {}, options, header)
         body.result.parent = header.result
         return body
 

@@ -20,7 +20,6 @@ from offpath.model.job import JobState
 from offpath.runtime.codec import JsonCodec
 
 if TYPE_CHECKING:
-    from offpath.contrib.celery.app_face import AppFace
     from offpath.model.job import Failure, JobRecord
 
 PENDING, STARTED, RETRY = "PENDING", "STARTED", "RETRY"
