@@ -153,6 +153,8 @@ async def test_each_filter_of_a_list_is_a_filter_of_browse(
         JobFilter(tasks=(TASK,), queues=("mail",)): [second.id],
         JobFilter(tags=("vip",)): [first.id],
         JobFilter(error_types=("Bang",)): [second.id],
+        JobFilter(faults=("Bang: y",)): [second.id],
+        JobFilter(faults=("Boom: x", "Bang: y")): [second.id, first.id],
         JobFilter(reasons=("exhausted",)): [second.id, first.id],
         JobFilter(ids=(first.id, uid(1))): [first.id],
         JobFilter(parent=first.id): [second.id],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from offpath.model.brief import FaultCount
+from offpath.model.brief import DeadTally, FaultCount
 from offpath.model.job import DeadReason, Failure
 from offpath.model.settlement import Dead
 from offpath.runtime.clock import ManualClock
@@ -99,3 +99,22 @@ async def test_a_secret_and_a_nul_are_not_in_a_key(store: Store) -> None:
 async def test_a_live_job_is_no_fault(store: Store) -> None:
     await add(store)
     assert (await store.faults()).items == ()
+
+
+# -- how many are dead, and since when -------------------------------------------------------------
+
+
+async def test_the_dead_are_counted_up_to_a_limit_and_the_oldest_is_told(
+    store: Store, clock: ManualClock
+) -> None:
+    assert await store.dead_tally() == DeadTally(jobs=0)
+    await join(store)
+    first = await died(store, "boom")
+    clock.advance(60)
+    for _ in range(3):
+        await died(store, "boom")
+    await add(store)
+    assert await store.dead_tally() == DeadTally(jobs=4, oldest_at=START)
+    assert (await store.dead_tally(most=2)).jobs == 2
+    await store.redrive([JobRedrive(id=first)])
+    assert await store.dead_tally() == DeadTally(jobs=3, oldest_at=START + timedelta(seconds=60))

@@ -94,6 +94,14 @@ def test_faults_look_at_no_more_than_they_say(filled: psycopg.Connection[Any]) -
     assert sum(touched(one) for one in found) == 1_000
 
 
+def test_the_dead_are_counted_from_indexes_up_to_a_limit(
+    filled: psycopg.Connection[Any],
+) -> None:
+    found = scans(filled, SQL["dead_tally"](most=_MOST))
+    assert {one["Index Name"] for one in found} == {"job_dead", "job_died"}
+    assert sum(touched(one) for one in found) <= _MOST + 1
+
+
 def test_members_of_a_group_are_found_by_it(filled: psycopg.Connection[Any]) -> None:
     group = "01900000-0000-7000-8000-000000000000"
     where = JobFilter(group_id=group, states=(JobState.RUNNING,))

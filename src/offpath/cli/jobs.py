@@ -48,6 +48,7 @@ _tag = only("--tag", "jobs that have all of these tags", "tags")
 _group = click.option("--group", "group_id", help="Only this group: a job and what it queued.")
 _reason = only("--reason", "jobs that died so (exhausted, aborted, deadline, worker_lost, …)")
 _error_type = only("--error-type", "jobs whose last error is of this type (ValueError, …)")
+_fault = only("--fault", "dead jobs of this fault (`Boom: connection <…> closed`)")
 _ids = click.argument("ids", metavar="[JOB_IDS]...", nargs=-1)
 
 _jobs = Rows(
@@ -55,14 +56,14 @@ _jobs = Rows(
     every="job",
     missing="give job ids, or a filter such as --task or --queue",
     ids=_ids,
-    filters=(_state, _task, _queue, _tag, _group, _reason, _error_type),
+    filters=(_state, _task, _queue, _tag, _group, _reason, _error_type, _fault),
 )
 _dead = Rows(
     many="dead jobs",
     every="dead job",
     missing="give job ids, a filter such as --task, or --all",
     ids=_ids,
-    filters=(_task, _queue, _tag, _reason, _error_type),
+    filters=(_task, _queue, _tag, _reason, _error_type, _fault),
 )
 _ALL = "All dead jobs."
 

@@ -145,6 +145,14 @@ class FaultTally(Struct, frozen=True, kw_only=True):
     """True if there are older ones, which are not counted here."""
 
 
+class DeadTally(Struct, frozen=True, kw_only=True):
+    """The dead jobs that there are, counted up to a limit."""
+
+    jobs: int
+    oldest_at: datetime | None = None
+    """The time when the one died that has been dead for longest; None when there is none."""
+
+
 class SignalRecord(Quiet, frozen=True, kw_only=True):
     """A signal that no job has taken."""
 

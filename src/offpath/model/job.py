@@ -354,6 +354,8 @@ class JobFilter(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasons: tuple[str, ...] = ()
     error_types: tuple[str, ...] = ()
     """Type names of the last failure."""
+    faults: tuple[str, ...] = ()
+    """Keys of the faults that dead jobs ended by: see :mod:`offpath.model.fault`."""
     enqueued_after: datetime | None = None
     enqueued_before: datetime | None = None
     finished_after: datetime | None = None

@@ -63,7 +63,16 @@ def filter_for(target: JobsTarget, allowed: frozenset[JobState]) -> JobFilter:
         named = ", ".join(sorted(one.value for one in allowed))
         raise InvalidArgument(f"no job that matches can be: it would have to be {named}")
     ended = target.before if allowed <= TERMINAL else None
-    return replace(found, enqueued_before=target.before, finished_before=ended)
+    return replace(
+        found,
+        enqueued_before=_earlier(found.enqueued_before, target.before),
+        finished_before=_earlier(found.finished_before, ended),
+    )
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    """The earlier of two bounds; None is no bound."""
+    return min((each for each in (one, other) if each is not None), default=None)
 
 
 def step_of(allowed: frozenset[JobState], change: Change) -> Step:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from offpath.app import App
+from offpath.health.fleet import MOST_COUNTED
 from offpath.jobs.client.selection import filter_of
 from offpath.model.job import JobFilter
 from offpath.operating import graph
@@ -13,6 +15,7 @@ from offpath.operating.documents import lists
 from offpath.operating.documents.lists import (
     BriefDocument,
     BriefList,
+    CountsDocument,
     GateListing,
     GroupListing,
     SignalListing,
@@ -49,6 +52,13 @@ async def jobs(
         newest=newest,
     )
     return lists.describe_page(page, MOST_LOOKED_AT)
+
+
+async def counts(app: App) -> CountsDocument:
+    """The jobs in each state that has not ended, and the dead, each counted up to a limit."""
+    store = app.store()
+    queues, dead = await asyncio.gather(store.queues(most=MOST_COUNTED), store.dead_tally())
+    return lists.describe_counts(queues, dead)
 
 
 async def groups(

@@ -23,7 +23,13 @@ class JobsWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     tag: tuple[str, ...] = ()
     reason: tuple[str, ...] = ()
     error_type: tuple[str, ...] = ()
+    fault: tuple[str, ...] = ()
     group: str | None = None
+    parent: str | None = None
+    enqueued_after: datetime | None = None
+    enqueued_before: datetime | None = None
+    finished_after: datetime | None = None
+    finished_before: datetime | None = None
 
     def chosen(self) -> JobFilter:
         """The store's filter. Raises ``InvalidArgument``."""

@@ -15,6 +15,7 @@ from offpath.store.capabilities import Profile
 if TYPE_CHECKING:
     from offpath.model.brief import (
         BriefPage,
+        DeadTally,
         FaultTally,
         GateBrief,
         GroupBrief,
@@ -31,6 +32,8 @@ MOST_LOOKED_AT: Final = 20_000
 """Rows that one page looks at, whatever its filter matches."""
 MOST_DEAD: Final = 100_000
 """Dead jobs whose faults are counted, the newest ones."""
+MOST_COUNTED_DEAD: Final = 10_000
+"""Dead jobs that are counted where their number alone is told."""
 MOST_MEMBERS: Final = 5_000
 """Members of a group that are read for its graph."""
 
@@ -78,6 +81,10 @@ class BrowseStore(Protocol):
         """The faults of the newest ``most`` dead jobs: the most frequent first, then by task,
         reason and key.
         """
+        ...
+
+    async def dead_tally(self, *, most: int = MOST_COUNTED_DEAD) -> DeadTally:
+        """The number of dead jobs, counted up to ``most``, and the time when the oldest died."""
         ...
 
     async def graph(self, group: str, *, limit: int = MOST_MEMBERS) -> GroupGraph:
@@ -135,6 +142,7 @@ class WithoutLists:
 
     browse = refused(Profile.OPERATING, BrowseStore.browse)
     look_at_messages = refused(Profile.OPERATING, BrowseStore.look_at_messages)
+    dead_tally = refused(Profile.OPERATING, BrowseStore.dead_tally)
     graph = refused(Profile.OPERATING, BrowseStore.graph)
     browse_groups = refused(Profile.OPERATING, BrowseStore.browse_groups)
     open_gates = none_of(BrowseStore.open_gates, list)

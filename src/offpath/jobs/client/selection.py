@@ -40,6 +40,8 @@ class Where(TypedDict, total=False):
     reason: DeadReason | str | Iterable[DeadReason | str] | None
     error_type: str | Iterable[str] | None
     """Type name of the last failure, for example ``ValueError``."""
+    fault: str | Iterable[str] | None
+    """Key of the fault that a dead job ended by, as the dashboard's ``/faults`` tells it."""
     enqueued_after: datetime | None
     enqueued_before: datetime | None
     finished_after: datetime | None
@@ -120,6 +122,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any, str], object]]] = {
     "parent": ("parent", _id),
     "reason": ("reasons", _texts),
     "error_type": ("error_types", _texts),
+    "fault": ("faults", _texts),
     "enqueued_after": ("enqueued_after", checks.aware),
     "enqueued_before": ("enqueued_before", checks.aware),
     "finished_after": ("finished_after", checks.aware),

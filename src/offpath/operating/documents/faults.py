@@ -18,6 +18,8 @@ class FaultDocument(Struct, frozen=True, kw_only=True):
     reason: str | None
     type: str | None
     text: str
+    key: str | None
+    """Given as the filter ``fault``; None where no attempt brought the death about."""
     jobs: int
     first_at: datetime | None
     last_at: datetime | None

@@ -8,15 +8,25 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from offpath.model.brief import BriefPage, GateBrief, GroupBrief, JobBrief, SignalRecord
+from offpath.health.fleet import MOST_COUNTED
+from offpath.model.brief import (
+    BriefPage,
+    DeadTally,
+    GateBrief,
+    GroupBrief,
+    JobBrief,
+    SignalRecord,
+)
 from offpath.model.gate import Counting, GateState
 from offpath.model.group import GroupPolicy
 from offpath.model.job import JobState
 from offpath.model.joined_limits import shown
+from offpath.model.limit import QueueRecord
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.graph import gate_text
 from offpath.operating.redaction import PLAIN, Redaction
+from offpath.store.browse import MOST_COUNTED_DEAD
 
 MOST_TAGS: Final = 20
 """Tags of a job that a list tells."""
@@ -44,6 +54,10 @@ class BriefDocument(Struct, frozen=True, kw_only=True):
     cancel_requested: bool
     started_at: datetime | None
     finished_at: datetime | None
+    waited: float | None
+    """Seconds between being due and being started, of its latest attempt; None before one."""
+    ran: float | None
+    """Seconds that its latest attempt took; None while it has not ended."""
     reason: str | None
     limit_key: str | None
     error_type: str | None
@@ -65,6 +79,23 @@ class BriefList(Struct, frozen=True, kw_only=True):
     """True if every job in this direction was looked at."""
     looked_at_most: int
     """The most rows that one page looks at."""
+
+
+class StateCount(Struct, frozen=True, kw_only=True):
+    """The jobs of one state."""
+
+    state: JobState
+    jobs: int
+    more: bool
+    """True if some were not counted."""
+
+
+class CountsDocument(Struct, frozen=True, kw_only=True):
+    """The jobs in each state that has not ended, and the dead. The others are not counted."""
+
+    items: tuple[StateCount, ...]
+    oldest_dead_at: datetime | None
+    """The time when the job died that has been dead for longest."""
 
 
 class GroupBriefDocument(Struct, frozen=True, kw_only=True):
@@ -139,14 +170,43 @@ def describe_brief(one: JobBrief) -> BriefDocument:
         tags=one.tags[:MOST_TAGS],
         more_tags=max(len(one.tags) - MOST_TAGS, 0),
         limit_key=shown(one.limit_key),
+        waited=_seconds(one.run_at, _started(one)),
+        ran=_seconds(_started(one), one.finished_at),
         error=None if one.error is None else redact_text(one.error),
     )
+
+
+def _started(one: JobBrief) -> datetime | None:
+    """The start of the latest attempt; None where the job is due at a later time, for the next."""
+    begun = one.started_at is not None and one.run_at <= one.started_at
+    return one.started_at if begun else None
+
+
+def _seconds(since: datetime | None, until: datetime | None) -> float | None:
+    return None if since is None or until is None else (until - since).total_seconds()
 
 
 def describe_page(page: BriefPage, most: int) -> BriefList:
     """The document of a page of jobs."""
     items = tuple(describe_brief(one) for one in page.items)
     return filled(BriefList, page, items=items, looked_at_most=most)
+
+
+def describe_counts(queues: Sequence[QueueRecord], dead: DeadTally) -> CountsDocument:
+    """The document of what there is, of queues that are counted up to ``MOST_COUNTED``."""
+    waiting = {
+        JobState.BLOCKED: [one.blocked for one in queues],
+        JobState.QUEUED: [each for one in queues for each in (one.ready, one.scheduled)],
+        JobState.RUNNING: [one.running for one in queues],
+    }
+    told = [
+        StateCount(state=state, jobs=sum(several), more=max(several, default=0) >= MOST_COUNTED)
+        for state, several in waiting.items()
+    ]
+    told.append(
+        StateCount(state=JobState.DEAD, jobs=dead.jobs, more=dead.jobs >= MOST_COUNTED_DEAD)
+    )
+    return CountsDocument(items=tuple(told), oldest_dead_at=dead.oldest_at)
 
 
 def describe_groups(found: Sequence[GroupBrief], limit: int) -> GroupListing:

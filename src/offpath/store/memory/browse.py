@@ -9,6 +9,7 @@ from itertools import islice
 from offpath.model.brief import (
     LONGEST_MESSAGE,
     BriefPage,
+    DeadTally,
     FaultTally,
     GateBrief,
     GateWatch,
@@ -24,7 +25,7 @@ from offpath.model.id_range import id_range
 from offpath.model.job import JobFilter, JobRecord, JobState
 from offpath.model.message import MessageFilter, MessageLook
 from offpath.model.route import LogEvent
-from offpath.store.browse import MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
+from offpath.store.browse import MOST_COUNTED_DEAD, MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
 from offpath.store.memory import groups, messages, reads
 from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.workflow_rows import MemoryGate
@@ -119,6 +120,15 @@ class MemoryBrowse(MemoryPart):
         )[:most]
         keys = self._tables.fault_keys
         return tallied(dead, lambda job: keys.get(job.id), limit=limit, more=len(dead) >= most)
+
+    async def dead_tally(self, *, most: int = MOST_COUNTED_DEAD) -> DeadTally:
+        """The number of dead jobs up to a limit, and the oldest death."""
+        ends = [
+            job.finished_at
+            for job in self._tables.jobs.values()
+            if job.state is JobState.DEAD and job.finished_at is not None
+        ]
+        return DeadTally(jobs=min(len(ends), max(most, 0)), oldest_at=min(ends, default=None))
 
     async def graph(self, group: str, *, limit: int = MOST_MEMBERS) -> GroupGraph:
         """The first members of a group, and the gates that hold them."""

@@ -4,6 +4,7 @@
 and (:tasks::text[] is null or l.task = any (:tasks::text[]))
 and (:queues::text[] is null or l.queue = any (:queues::text[]))
 and (:reasons::text[] is null or l.reason = any (:reasons::text[]))
+and (:faults::text[] is null or (l.state = 'dead' and l.error_key = any (:faults::text[])))
 and (:tags::text is null or l.tags @> :tags::text::jsonb)
 and (:parent::text is null or l.parent = :parent::text)
 and (:enqueued_after::text is null or l.enqueued_at >= :enqueued_after::text::timestamptz)
@@ -358,6 +359,23 @@ order by
     sum(p.jobs) desc, p.task collate "C", p.reason collate "C" nulls first,
     p.error_key collate "C" nulls first
 limit :limit::int
+
+-- name: dead_tally
+-- The dead jobs up to a limit, and the oldest death; an index has each.
+select
+    (
+        select count(*)
+        from (
+            select from offpath.job j where j.state = 'dead' order by j.id desc limit :most::int
+        ) as few
+    ),
+    (
+        select offpath.micros(j.finished_at)
+        from offpath.job j
+        where j.state = 'dead'
+        order by j.finished_at
+        limit 1
+    )
 
 -- part: looked_messages
 -- What a page of messages may be asked for. Whatever is not asked for is null.

@@ -5,6 +5,7 @@ where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(
     and (:tasks::text[] is null or j.task = any (:tasks::text[]))
     and (:queues::text[] is null or j.queue = any (:queues::text[]))
     and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
+    and (:faults::text[] is null or (j.state = 'dead' and j.error_key = any (:faults::text[])))
     and (:tags::text is null or j.tags @> :tags::text::jsonb)
     and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
     and (
@@ -139,6 +140,7 @@ where (:ids::text is null or j.id = any (array(select jsonb_array_elements_text(
         and (:tasks::text[] is null or j.task = any (:tasks::text[]))
         and (:queues::text[] is null or j.queue = any (:queues::text[]))
         and (:reasons::text[] is null or j.reason = any (:reasons::text[]))
+        and (:faults::text[] is null or (j.state = 'dead' and j.error_key = any (:faults::text[])))
         and (:tags::text is null or j.tags @> :tags::text::jsonb)
         and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
         and (

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from offpath.model.brief import (
     MOST_QUEUES,
     BriefPage,
+    DeadTally,
     FaultCount,
     FaultTally,
     GateBrief,
@@ -28,7 +29,7 @@ from offpath.model.group import GroupPolicy
 from offpath.model.id_range import id_range
 from offpath.model.job import JobFilter, JobState
 from offpath.model.route import LogEvent
-from offpath.store.browse import MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
+from offpath.store.browse import MOST_COUNTED_DEAD, MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
 from offpath.store.programs.answers import STATES
 from offpath.store.programs.dialect import Dialect, Rows, Send, Steps, ask, one
 from offpath.store.programs.events import EVENTS
@@ -156,6 +157,12 @@ def _fault(row: FaultRow) -> FaultCount:
         queues=tuple(sorted(_texts(row.queues)))[:MOST_QUEUES],
         sample=row.sample,
     )
+
+
+def dead_tally(d: Dialect, *, most: int = MOST_COUNTED_DEAD) -> Steps[DeadTally]:
+    """The number of dead jobs up to a limit, and the oldest death."""
+    ((jobs, oldest),) = yield from one(d.sql["dead_tally"](most=max(most, 0)))
+    return DeadTally(jobs=jobs, oldest_at=readable(oldest))
 
 
 # -- groups and gates ------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ def conditions(d: Dialect, where: JobFilter) -> dict[str, Any]:
         "queues": d.any_of(where.queues),
         "reasons": d.any_of(where.reasons),
         "error_types": d.any_of(where.error_types),
+        "faults": d.any_of(where.faults),
         "tags": d.batch(where.tags) if where.tags else None,
         "group_id": where.group_id,
         "root": None if where.group_id is None else d.id(where.group_id),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from offpath.model.job import JobFilter, JobRecord
+from offpath.model.job import JobFilter, JobRecord, JobState
+from offpath.store.rows.faults import key_of
 
 Test = Callable[[JobRecord], bool]
 
@@ -29,6 +30,7 @@ def _membership_tests(where: JobFilter) -> list[tuple[tuple[str, ...], Test]]:
             where.error_types,
             lambda job: bool(job.failures) and job.failures[-1].type in where.error_types,
         ),
+        (where.faults, lambda job: job.state is JobState.DEAD and key_of(job) in where.faults),
     ]
 
 

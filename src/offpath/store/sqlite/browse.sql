@@ -3,6 +3,10 @@
 and (:tasks is null or job.task in (select value from json_each(:tasks)))
 and (:queues is null or job.queue in (select value from json_each(:queues)))
 and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+and (
+    :faults is null
+    or (job.state = 'dead' and job.error_key in (select value from json_each(:faults)))
+)
 and (:parent is null or job.parent = :parent)
 and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
 and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
@@ -423,6 +427,21 @@ from looked
 group by task, reason, error_key
 order by count(*) desc, task, reason, error_key
 limit :limit
+
+-- name: dead_tally
+-- The dead jobs up to a limit, and the oldest death; an index has each.
+select
+    (
+        select count(*) from (
+            select 1 from offpath_job indexed by offpath_job_dead where state = 'dead' limit :most
+        )
+    ),
+    (
+        select finished_at from offpath_job indexed by offpath_job_died
+        where state = 'dead' and finished_at is not null
+        order by finished_at
+        limit 1
+    )
 
 -- part: looked_messages
 -- What a page of messages may be asked for. Whatever is not asked for is null.

@@ -3,6 +3,10 @@
 and (:tasks is null or job.task in (select value from json_each(:tasks)))
 and (:queues is null or job.queue in (select value from json_each(:queues)))
 and (:reasons is null or job.reason in (select value from json_each(:reasons)))
+and (
+    :faults is null
+    or (job.state = 'dead' and job.error_key in (select value from json_each(:faults)))
+)
 and (:parent is null or job.parent = :parent)
 and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
 and (:enqueued_before is null or job.enqueued_at < :enqueued_before)

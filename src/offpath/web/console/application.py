@@ -87,7 +87,7 @@ SECTIONS: Final = (
     ),
 )
 """The menu: headings, each with the name, the path and the words of its pages."""
-_BESIDE: Final = {"dead": ("faults",), "group": ("graph",)}
+_BESIDE: Final = {"jobs": ("counts",), "dead": ("faults", "counts"), "group": ("graph",)}
 """Readings that are shown on another one's page."""
 
 

@@ -19,6 +19,7 @@ from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.previews import Preview
 from offpath.operating.verbs import VERBS, Verb
 from offpath.web.console.document_row import DocumentReading
+from offpath.web.console.queries import SORTS, TIMES
 from offpath.web.console.readings import READINGS
 from offpath.web.console.work_readings import GroupChoice
 from offpath.web.problem import MEDIA_TYPE
@@ -159,8 +160,12 @@ def _schema_of(reading: str, name: str) -> dict[str, Any]:
         return {"type": "integer", "minimum": 1, "maximum": 200}
     if name == "after":
         return _PLACES.get(reading, _ID)
-    if name in {"group", "event"}:
+    if name in {"group", "event", "parent"}:
         return _ID
+    if name == "sort":
+        return {"enum": list(SORTS)}
+    if name in TIMES:
+        return _TIME
     words = _WORDS.get((reading, name))
     one = {"type": "string"} if words is None else {"enum": [each.value for each in words]}
     return one if name in _SINGLE else {"type": "array", "items": one}
@@ -173,6 +178,13 @@ def _problem(text: str) -> dict[str, Any]:
 _SINGLE: Final = frozenset({"box", "domain", "kind", "name", "status", "text"})
 """Filters that have one value."""
 _ID: Final = {"type": "string", "format": "uuid"}
+_TIME: Final = {
+    "anyOf": [
+        {"type": "string", "format": "date-time"},
+        {"type": "string", "pattern": "^[0-9]{1,9}[smhd]$"},
+    ]
+}
+"""A time, or a span ago."""
 _PLACES: Final[dict[str, dict[str, Any]]] = {
     "limits": {"type": "string"},
     "messages": {"type": "string"},

@@ -30,7 +30,7 @@ from offpath.operating.documents.flow import LimitDocument
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.jobs import JobDocument
-from offpath.operating.documents.lists import BriefDocument, BriefList
+from offpath.operating.documents.lists import BriefDocument, BriefList, CountsDocument
 from offpath.operating.documents.schedules import ScheduleDocument, ScheduleStanding
 from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
@@ -133,7 +133,12 @@ async def _jobs(app: App, asking: Asking) -> BriefList:
         seen=asking.seen,
         limit=query.limit(),
         after=query.one("after"),
+        newest=query.newest(),
     )
+
+
+async def _counts(app: App, _: Asking) -> CountsDocument:
+    return await list_views.counts(app)
 
 
 async def _job(app: App, asking: Asking) -> JobShown:
@@ -168,6 +173,7 @@ async def _dead(app: App, asking: Asking) -> BriefList:
         seen=asking.seen,
         limit=query.limit(),
         after=query.one("after"),
+        newest=query.newest(),
     )
 
 
@@ -319,6 +325,14 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         document=BriefList,
         read=_jobs,
         names=JOB_NAMES,
+    ),
+    DocumentReading(
+        name="counts",
+        path="/counts",
+        summary="How many jobs wait, run and are dead, each counted up to a limit.",
+        document=CountsDocument,
+        read=_counts,
+        shared=True,
     ),
     DocumentReading(
         name="job",

@@ -98,6 +98,7 @@ class Pages:
             clock=_clock,
             exact=_exact,
             exact_micros=_exact_micros,
+            items_by=_items_by,
             json=_json,
             middle=_middle,
             number=_number,
@@ -110,6 +111,7 @@ class Pages:
             sign=lambda state: _sign(state)[0],
             timing=_timing,
             tone=lambda state: _sign(state)[1],
+            without=lambda values, name: {k: v for k, v in values.items() if k != name},
         )
         self._templates.globals.update(
             title=title,
@@ -169,6 +171,11 @@ def _verbs_for(states: Sequence[str]) -> list[tuple[str, str]]:
     wanted = set(states)
     found = [one for one in VERBS.values() if one.target is JobsTarget]
     return [(one.name, one.words) for one in found if not wanted or one.states & wanted]
+
+
+def _items_by(items: Iterable[Mapping[str, Any]], name: str) -> dict[Any, Mapping[str, Any]]:
+    """Items of a list, by one of their fields."""
+    return {one[name]: one for one in items}
 
 
 def _seconds(value: float | None) -> str:

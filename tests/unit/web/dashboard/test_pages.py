@@ -56,9 +56,7 @@ async def _crawl(site: Site) -> dict[str, str]:
     ahead = [f"{_quoted(site.root)}/"]
     while ahead:
         link = ahead.pop()
-        shape = re.sub(
-            r"/queues/[^?]+\?|(?<==)(15m|1h|6h|2d|90d)", "", re.sub(r"[0-9a-f-]{36}", "ID", link)
-        )
+        shape = _shape(link)
         if link in found or shapes[shape] == _ALIKE:
             continue
         shapes[shape] += 1
@@ -75,6 +73,13 @@ async def _crawl(site: Site) -> dict[str, str]:
                 if one and not one.startswith(("data:", "#", "https://logs.example/"))
             ]
     return found
+
+
+def _shape(link: str) -> str:
+    """The path of a link, and the names of its filters: one value of a filter is as another."""
+    path, _, query = re.sub(r"[0-9a-f-]{36}", "ID", link).partition("?")
+    names = {pair.partition("=")[0] for pair in html.unescape(query).split("&")}
+    return f"{re.sub('/queues/.+', '/queues/NAME', path)}?{sorted(names)}" if query else path
 
 
 def _quoted(root: str) -> str:
