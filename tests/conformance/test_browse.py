@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from offpath.model.brief import JobBrief, Kind
+from offpath.model.brief import JobBrief, Kind, StepRecord
 from offpath.model.gate import GateState
 from offpath.model.job import DeadReason, Failure, JobFilter, JobState, LeasedJob
 from offpath.model.settlement import Dead, Succeeded
@@ -357,3 +357,37 @@ async def test_each_kind_has_its_ids(store: Store) -> None:
     for kind in Kind:
         found = await store.ids_beginning(kind, known.get(kind, fresh_id())[:30])
         assert (known.get(kind) in found) is (kind in known and kind is not Kind.JOB)
+
+
+# -- steps and children of a job -------------------------------------------------------------------
+
+
+@pytest.mark.needs("workflows")
+async def test_steps_are_told_in_their_order_with_their_times(
+    store: Store, clock: ManualClock
+) -> None:
+    await join(store)
+    job = await start(store)
+    await store.put_step(job, "render", '"pdf"')
+    clock.advance(5)
+    await store.put_step(job, "again", None)
+    clock.advance(5)
+    await store.put_step(job, "render", '"other"')
+    assert await store.step_records(job.id) == [
+        StepRecord(name="render", result='"pdf"', at=START),
+        StepRecord(name="again", result=None, at=START + timedelta(seconds=5)),
+    ]
+    assert await store.step_records(uid(1)) == []
+
+
+@pytest.mark.parametrize("newest", [True, False])
+async def test_the_children_of_a_job_are_looked_at_alone(store: Store, newest: bool) -> None:
+    root = await add(store, id=fresh_id())
+    own = [await add(store, group_id=root, parent=root) for _ in range(2)]
+    grandchild = await add(store, group_id=root, parent=own[0])
+    apart = await add(store, parent=root)
+    await many(store, 5)
+    page = await store.browse(JobFilter(parent=root), most=4, newest=newest)
+    assert (sorted(ids(page.items)), page.exhausted) == (sorted([*own, apart]), True)
+    page = await store.browse(JobFilter(parent=own[0]), most=2, newest=newest)
+    assert (ids(page.items), page.exhausted) == ([grandchild], True)

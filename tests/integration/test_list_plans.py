@@ -13,7 +13,7 @@ import pytest
 from offpath.model.job import JobFilter, JobState
 from offpath.model.message import MessageFilter, MessageState
 from offpath.store.postgres import PostgresStore
-from offpath.store.programs import messages, reads
+from offpath.store.programs import browse, messages, reads
 from offpath.store.sql import Query
 from tests.integration.planned_statements import SQL, D
 from tests.integration.test_plans import nodes_of, touched
@@ -109,6 +109,18 @@ def test_members_of_a_group_are_found_by_it(filled: psycopg.Connection[Any]) -> 
         (query,) = next(reads.find(D, where, limit=50, newest=newest)).queries
         found = scans(filled, query)
         assert sum(touched(one) for one in found) <= _MEMBERS, found
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_children_are_found_by_their_parent(filled: psycopg.Connection[Any], newest: bool) -> None:
+    where = JobFilter(parent="01900000-0000-7000-8000-0000000000aa")
+    steps = browse.browse(D, where, newest=newest)
+    (query,) = next(steps).queries
+    (reach,) = steps.send([[]]).queries
+    for one in (query, reach):
+        found = scans(filled, one)
+        assert {scan["Node Type"] for scan in found}.isdisjoint({"Seq Scan"})
+        assert sum(touched(scan) for scan in found) == 0, found
 
 
 @pytest.mark.parametrize("newest", [True, False])

@@ -153,6 +153,15 @@ class DeadTally(Struct, frozen=True, kw_only=True):
     """The time when the one died that has been dead for longest; None when there is none."""
 
 
+class StepRecord(Quiet, frozen=True, kw_only=True):
+    """A step that a job has recorded."""
+
+    name: str
+    result: str | None
+    at: datetime | None = None
+    """The time when it was recorded; None where that was not kept yet."""
+
+
 class SignalRecord(Quiet, frozen=True, kw_only=True):
     """A signal that no job has taken."""
 

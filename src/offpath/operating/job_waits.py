@@ -17,6 +17,8 @@ from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
 from offpath.model.joined_limits import is_joined, keys_of, shown
 from offpath.model.limit import LimitRecord, QueueRecord
 from offpath.operating.documents.flow import describe_limit, limit_state
+from offpath.operating.documents.jobs import StepDocument, StepList
+from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.times import when
 from offpath.runtime.ids import parse_id
 from offpath.store.capabilities import Profile
@@ -38,13 +40,35 @@ async def steps_of(app: App, job: JobRecord) -> list[str]:
 
 def _names(recorded: Iterable[str]) -> Iterable[str]:
     for name in recorded:
-        kind, _, rest = name.removeprefix("~").partition(" ")
-        if not name.startswith("~"):
-            yield name
-        elif kind in _MARKS:
-            yield f"{_MARKS[kind]} {rest}"
-        elif kind.startswith("wait"):  # what came first did not fit, and the next was taken
-            yield f"wait {rest}, signal {kind.removeprefix('wait')}"
+        if (told := _name(name)) is not None:
+            yield told
+
+
+def _name(recorded: str) -> str | None:
+    """The name of a record as its handler knows it; None for what is the library's own."""
+    kind, _, rest = recorded.removeprefix("~").partition(" ")
+    if not recorded.startswith("~"):
+        return recorded
+    if kind in _MARKS:
+        return f"{_MARKS[kind]} {rest}"
+    if kind.startswith("wait"):  # what came first did not fit, and the next was taken
+        return f"wait {rest}, signal {kind.removeprefix('wait')}"
+    return None
+
+
+async def step_list(app: App, job_id: str, seen: Redaction = PLAIN) -> StepList:
+    """What a job has recorded, with the times. A job that is not there has none."""
+    if not app.store().capabilities.offers(Profile.WORKFLOWS):
+        return StepList(items=())
+    found = await app.store().step_records(job_id)
+    named = ((_name(one.name), one) for one in found)
+    return StepList(
+        items=tuple(
+            StepDocument(name=name, at=one.at, result=seen.payload(one.result))
+            for name, one in named
+            if name is not None
+        )
+    )
 
 
 async def holder_problems(app: App, job: JobRecord) -> list[str]:

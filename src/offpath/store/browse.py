@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         JobBrief,
         Kind,
         SignalRecord,
+        StepRecord,
     )
     from offpath.model.job import JobFilter
     from offpath.model.message import MessageFilter, MessageLook
@@ -54,10 +55,10 @@ class BrowseStore(Protocol):
     ) -> BriefPage:
         """Jobs that match, by id, among the first ``most`` rows behind ``after``.
 
-        Only ids, a group, dead jobs alone and running jobs alone narrow what is looked at; other
-        conditions are tried on each row. So a page may be empty although some match further on:
-        then ``next`` leads there. ``text`` is part of the message of the last failure, or with
-        ``arguments`` of the input. At most 1,000 jobs a page.
+        Only ids, a group, a parent, dead jobs alone and running jobs alone narrow what is looked
+        at; other conditions are tried on each row. So a page may be empty although some match
+        further on: then ``next`` leads there. ``text`` is part of the message of the last failure,
+        or with ``arguments`` of the input. At most 1,000 jobs a page.
         """
         ...
 
@@ -81,6 +82,10 @@ class BrowseStore(Protocol):
         """The faults of the newest ``most`` dead jobs: the most frequent first, then by task,
         reason and key.
         """
+        ...
+
+    async def step_records(self, job_id: str) -> list[StepRecord]:
+        """The recorded steps of a job, in their order, each with its time."""
         ...
 
     async def dead_tally(self, *, most: int = MOST_COUNTED_DEAD) -> DeadTally:
@@ -142,6 +147,7 @@ class WithoutLists:
 
     browse = refused(Profile.OPERATING, BrowseStore.browse)
     look_at_messages = refused(Profile.OPERATING, BrowseStore.look_at_messages)
+    step_records = refused(Profile.OPERATING, BrowseStore.step_records)
     dead_tally = refused(Profile.OPERATING, BrowseStore.dead_tally)
     graph = refused(Profile.OPERATING, BrowseStore.graph)
     browse_groups = refused(Profile.OPERATING, BrowseStore.browse_groups)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from offpath.errors import InvalidArgument, MissingExtra
 from offpath.model import checks
 from offpath.runtime.seats import check_seat
+from offpath.web.console.links import FIELDS, unknown_fields
 from offpath.web.viewers import Authenticate
 
 if TYPE_CHECKING:
@@ -53,9 +54,11 @@ def dashboard(  # noqa: PLR0913 - each is a choice of its own
     ``require_note=True`` each action wants a reason.
 
     ``payloads="hidden"`` shows nobody arguments, results and tracebacks. ``redact`` names more
-    fields that are secrets. ``links`` are other systems of a job, a URL with ``{job_id}`` by its
-    word. ``title`` and ``accent`` tell one database from another; ``refresh`` is seconds between
-    two looks. With ``allow_hosts`` only these host names, and this machine's, are answered.
+    fields that are secrets. ``links`` are other systems of a job, by their words: a URL with
+    ``{job_id}``, ``{task}``, ``{queue}``, ``{worker}`` or ``{trace_id}``, which is shown where the
+    job has what it names. ``title`` and ``accent`` tell one database from another; ``refresh`` is
+    seconds between two looks. With ``allow_hosts`` only these host names, and this machine's, are
+    answered.
 
     Raises ``InvalidArgument``, and ``MissingExtra`` without ``offpath[dashboard]``.
     """
@@ -134,6 +137,9 @@ def _check(auth: object, terms: DashboardTerms) -> None:
     for name, url in terms.links.items():
         if not url.startswith(("https://", "http://")):
             raise InvalidArgument(f"the link {name!r} must begin with https:// or http://")
+        if unknown := unknown_fields(url):
+            known = ", ".join(f"{{{one}}}" for one in FIELDS)
+            raise InvalidArgument(f"the link {name!r} has no field {unknown[0]!r}; it has {known}")
 
 
 def _named(app: App | str | Mapping[str, App | str]) -> dict[str, App | str]:

@@ -23,6 +23,12 @@ class FailureDocument(Struct, frozen=True, kw_only=True):
     type: str
     message: str
     traceback: str | None
+    module: str | None
+    """The module of the exception's class."""
+    started_at: datetime | None
+    """The start of the attempt, where it was kept."""
+    worker: str | None
+    """The id of the worker that ran it."""
 
 
 class JobDocument(Struct, frozen=True, kw_only=True):
@@ -73,6 +79,21 @@ class JobStanding(JobDocument, frozen=True, kw_only=True):
     waited_for: dict[str, Any] | None
     steps: list[str]
     worker_problems: list[str]
+
+
+class StepDocument(Struct, frozen=True, kw_only=True):
+    """A step that a job has recorded: what its handler called so, a sleep, or a wait."""
+
+    name: str
+    at: datetime | None
+    """The time when it was recorded; None where that was not kept yet."""
+    result: Any
+
+
+class StepList(Struct, frozen=True, kw_only=True):
+    """The steps of a job, in their order."""
+
+    items: tuple[StepDocument, ...]
 
 
 class JobPage(Struct, frozen=True, kw_only=True):

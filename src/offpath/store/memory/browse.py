@@ -19,6 +19,7 @@ from offpath.model.brief import (
     JobBrief,
     Kind,
     SignalRecord,
+    StepRecord,
 )
 from offpath.model.gate import GateState
 from offpath.model.id_range import id_range
@@ -84,6 +85,8 @@ class MemoryBrowse(MemoryPart):
             jobs = reads.get(tables, tables.members(where.group_id))
         else:
             jobs = list(tables.jobs.values())
+        if where.parent is not None:
+            jobs = [job for job in jobs if job.parent == where.parent]
         if where.states in _NARROW:
             jobs = [job for job in jobs if job.state in where.states]
         behind = [job for job in jobs if reads.is_beyond(job.id, after, newest=newest)]
@@ -120,6 +123,15 @@ class MemoryBrowse(MemoryPart):
         )[:most]
         keys = self._tables.fault_keys
         return tallied(dead, lambda job: keys.get(job.id), limit=limit, more=len(dead) >= most)
+
+    async def step_records(self, job_id: str) -> list[StepRecord]:
+        """The recorded steps of a job, in their order."""
+        steps = self._tables.steps
+        times = steps.times.get(job_id, {})
+        return [
+            StepRecord(name=name, result=result, at=times.get(name))
+            for name, result in steps.results.get(job_id, {}).items()
+        ]
 
     async def dead_tally(self, *, most: int = MOST_COUNTED_DEAD) -> DeadTally:
         """The number of dead jobs up to a limit, and the oldest death."""

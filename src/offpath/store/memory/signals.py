@@ -66,5 +66,4 @@ def take(tables: Tables, now: datetime, job: LeasedJob, address: Address, step: 
     tables.signals.take(signal)
     if tables.signals.called.get(job.id) == address:
         del tables.signals.called[job.id]
-    tables.steps.results.setdefault(job.id, {})[step] = signal.payload
-    return signal.payload
+    return tables.steps.record(job.id, step, signal.payload, now)

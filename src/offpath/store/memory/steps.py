@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,10 @@ if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables
 
 
-def put(tables: Tables, job: LeasedJob, name: str, result: str | None) -> str | None:
+def put(tables: Tables, now: datetime, job: LeasedJob, name: str, result: str | None) -> str | None:
     """Record a result once; what is recorded."""
     tables.fenced(job)
-    return tables.steps.results.setdefault(job.id, {}).setdefault(name, result)
+    return tables.steps.record(job.id, name, result, now)
 
 
 def put_undo(tables: Tables, job: LeasedJob, name: str, undo: str) -> None:

@@ -429,15 +429,25 @@ class Signals:
 class Steps:
     """The records of all jobs."""
 
-    __slots__ = ("results", "to_undo", "undo")
+    __slots__ = ("results", "times", "to_undo", "undo")
 
     def __init__(self) -> None:
         self.results: dict[str, dict[str, str | None]] = {}
         """Job to the results of its steps by name."""
+        self.times: dict[str, dict[str, datetime]] = {}
+        """Job to the times when its steps were recorded, by name."""
         self.undo: dict[str, dict[str, str]] = {}
         """Job to what undoes its steps, by name, in the order of first calls."""
         self.to_undo: dict[str, None] = {}
         """Dead and cancelled jobs that have something to undo."""
+
+    def record(self, job_id: str, name: str, result: str | None, now: datetime) -> str | None:
+        """Record a result once; what is recorded."""
+        known = self.results.setdefault(job_id, {})
+        if name not in known:
+            known[name] = result
+            self.times.setdefault(job_id, {})[name] = now
+        return known[name]
 
     def moved(self, job: JobRecord) -> None:
         """A job has ended, or was put back."""
@@ -453,5 +463,6 @@ class Steps:
     def forget(self, job_id: str) -> None:
         """A job is gone, or has been undone."""
         self.results.pop(job_id, None)
+        self.times.pop(job_id, None)
         self.undo.pop(job_id, None)
         self.to_undo.pop(job_id, None)

@@ -62,7 +62,7 @@ class MemoryWorkflows(MemoryPart):
 
     async def put_step(self, job: LeasedJob, name: str, result: str | None) -> str | None:
         """Record a step's result once."""
-        return steps.put(self._tables, job, name, result)
+        return steps.put(self._tables, self._clock.now(), job, name, result)
 
     async def steps(self, job_id: str) -> dict[str, str | None]:
         """The recorded steps of a job."""

@@ -6,7 +6,6 @@ and (:queues::text[] is null or l.queue = any (:queues::text[]))
 and (:reasons::text[] is null or l.reason = any (:reasons::text[]))
 and (:faults::text[] is null or (l.state = 'dead' and l.error_key = any (:faults::text[])))
 and (:tags::text is null or l.tags @> :tags::text::jsonb)
-and (:parent::text is null or l.parent = :parent::text)
 and (:enqueued_after::text is null or l.enqueued_at >= :enqueued_after::text::timestamptz)
 and (:enqueued_before::text is null or l.enqueued_at < :enqueued_before::text::timestamptz)
 and (:finished_after::text is null or l.finished_at >= :finished_after::text::timestamptz)
@@ -49,6 +48,11 @@ from (
             or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
         )
         and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
         and (:after::text is null or j.id < :after::text::uuid)
     order by j.id desc
     limit :most::int
@@ -68,6 +72,11 @@ where (:source::text[] is null or j.state = any (:source::text[]))
         or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
     )
     and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+    and (
+        :parent::text is null
+        or (j.group_id = :parent::text and j.parent = :parent::text)
+        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+    )
     and (:after::text is null or j.id < :after::text::uuid)
 order by j.id desc
 limit 1 offset :most::int - 1
@@ -86,6 +95,11 @@ from (
             or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
         )
         and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
         and (:after::text is null or j.id > :after::text::uuid)
     order by j.id
     limit :most::int
@@ -105,6 +119,11 @@ where (:source::text[] is null or j.state = any (:source::text[]))
         or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
     )
     and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+    and (
+        :parent::text is null
+        or (j.group_id = :parent::text and j.parent = :parent::text)
+        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+    )
     and (:after::text is null or j.id > :after::text::uuid)
 order by j.id
 limit 1 offset :most::int - 1

@@ -9,8 +9,11 @@ for update
 
 -- name: put_step
 -- Records the result of a step of a job, which is held, once.
-insert into offpath.step (job, kind, name, result)
-values (:id::text::uuid, 'step', :name::text, :result::text)
+insert into offpath.step (job, kind, name, result, at)
+values (
+    :id::text::uuid, 'step', :name::text, :result::text,
+    coalesce(:now::text::timestamptz, clock_timestamp())
+)
 on conflict (job, kind, name) do nothing
 
 -- name: step
@@ -22,6 +25,13 @@ where s.job = :id::text::uuid and s.kind = 'step' and s.name = :name::text
 -- name: steps
 -- The recorded steps of a job.
 select s.name, s.result
+from offpath.step s
+where s.job = :id::text::uuid and s.kind = 'step'
+order by s.position
+
+-- name: step_records
+-- The recorded steps of a job with their times.
+select s.name, s.result, offpath.micros(s.at)
 from offpath.step s
 where s.job = :id::text::uuid and s.kind = 'step'
 order by s.position

@@ -50,8 +50,8 @@ from offpath.store.unreadable import Shape, mark
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 _NARROW: Final = ((JobState.DEAD,), (JobState.RUNNING,))
 """States that have an index of their own, so that only jobs in them are looked at."""
-
-
+_NARROWING: Final = ("ids", "group_id", "root", "parent")
+"""Parameters of a filter that say which rows are looked at."""
 _IDS: Final = {
     Kind.JOB: "job_ids",
     Kind.MESSAGE: "message_ids",
@@ -106,7 +106,7 @@ def browse(
 def _walk(d: Dialect, where: JobFilter, after: str | None, most: int) -> dict[str, Any]:
     """The parameters that say which rows are looked at."""
     known = conditions(d, where)
-    narrowed = {name: known[name] for name in ("ids", "group_id", "root")}
+    narrowed = {name: known[name] for name in _NARROWING}
     source = d.any_of([one.value for one in where.states]) if where.states in _NARROW else None
     return {**narrowed, "source": source, "after": after, "most": most}
 
@@ -114,7 +114,7 @@ def _walk(d: Dialect, where: JobFilter, after: str | None, most: int) -> dict[st
 def _conditions(d: Dialect, where: JobFilter) -> dict[str, Any]:
     """The parameters that each row is tried by."""
     known = conditions(d, where)
-    return {name: known[name] for name in known if name not in {"ids", "group_id", "root"}}
+    return {name: known[name] for name in known if name not in _NARROWING}
 
 
 def _briefs(d: Dialect, ids: Sequence[str]) -> Steps[tuple[JobBrief, ...]]:

@@ -66,7 +66,7 @@ def take(d: Dialect, job: LeasedJob, *, target: str, event: str, step: str) -> S
     if not taken:
         return None
     payload: str = taken[0][0]
-    put_step = d.sql["put_step"](id=job.id, name=step, result=payload)
+    put_step = d.sql["put_step"](id=job.id, name=step, result=payload, now=d.now)
     met = d.sql["met_signal"](id=job.id, target=target, event=event)
     yield Send((put_step, met), last=True)
     return payload

@@ -6,11 +6,13 @@ from typing import Final
 
 import msgspec
 
+from offpath.model.brief import StepRecord
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob
 from offpath.model.wait import Undoing
 from offpath.store.hints import hints_of
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask, one
+from offpath.store.programs.instants import readable
 from offpath.store.refusals import not_held, refuse_contributions
 
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -20,7 +22,7 @@ def put(d: Dialect, job: LeasedJob, name: str, result: str | None) -> Steps[str 
     """Record a step once; what is recorded."""
     yield from hold(d, job)
     d.batch([name, result])  # raises for what would not come back as it was
-    put_step = d.sql["put_step"](id=job.id, name=name, result=result)
+    put_step = d.sql["put_step"](id=job.id, name=name, result=result, now=d.now)
     _, recorded = yield Send((put_step, d.sql["step"](id=job.id, name=name)), last=True)
     ((kept,),) = recorded
     text: str | None = kept
@@ -34,6 +36,15 @@ def recorded(d: Dialect, job_id: str) -> Steps[dict[str, str | None]]:
         return {}
     rows = yield from one(d.sql["steps"](id=known))
     return dict(map(tuple, rows))
+
+
+def records(d: Dialect, job_id: str) -> Steps[list[StepRecord]]:
+    """The recorded steps of a job with their times."""
+    known = d.id(job_id)
+    if known is None:
+        return []
+    rows = yield from one(d.sql["step_records"](id=known))
+    return [StepRecord(name=name, result=result, at=readable(at)) for name, result, at in rows]
 
 
 def progress(d: Dialect, job: LeasedJob, progress: str) -> Steps[None]:

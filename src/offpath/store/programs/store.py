@@ -163,6 +163,7 @@ class SqlStore(SqlLedgerReads):
 
     look_at_messages = transition(messages.look, _WALKED)
     faults = transition(browse.faults, _WALKED)
+    step_records = transition(steps.records, _ASKED)
     dead_tally = transition(browse.dead_tally, _ASKED)
     graph = transition(browse.graph, _ASKED)
     browse_groups = transition(browse.browse_groups, _WALKED)

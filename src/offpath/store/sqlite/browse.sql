@@ -7,7 +7,6 @@ and (
     :faults is null
     or (job.state = 'dead' and job.error_key in (select value from json_each(:faults)))
 )
-and (:parent is null or job.parent = :parent)
 and (:enqueued_after is null or job.enqueued_at >= :enqueued_after)
 and (:enqueued_before is null or job.enqueued_at < :enqueued_before)
 and (:finished_after is null or job.finished_at >= :finished_after)
@@ -51,7 +50,7 @@ from (
     select * from (
         select walked.id from offpath_job as walked
         where
-            :source is null and :ids is null and :group_id is null
+            :source is null and :ids is null and :group_id is null and :parent is null
             and (:after is null or walked.id < :after)
         order by walked.id desc
         limit :most
@@ -65,6 +64,12 @@ from (
             union
             select member.id from offpath_job as member
             where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select part.id from offpath_job as part
+            where part.group_id = :parent and part.parent = :parent
+            union
+            select child.id from offpath_job as child indexed by offpath_job_child
+            where child.parent = :parent and child.parent <> child.group_id
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
@@ -80,6 +85,7 @@ from (
             (:after is null or known.id < :after)
             and (:ids is null or known.id in (select value from json_each(:ids)))
             and (:group_id is null or known.group_id = :group_id or known.id = :root)
+            and (:parent is null or known.parent = :parent)
         order by candidate.id desc
         limit :most
     )
@@ -98,7 +104,7 @@ from (
     select * from (
         select walked.id from offpath_job as walked
         where
-            :source is null and :ids is null and :group_id is null
+            :source is null and :ids is null and :group_id is null and :parent is null
             and (:after is null or walked.id < :after)
         order by walked.id desc
         limit 1 offset :most - 1
@@ -112,6 +118,12 @@ from (
             union
             select member.id from offpath_job as member
             where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select part.id from offpath_job as part
+            where part.group_id = :parent and part.parent = :parent
+            union
+            select child.id from offpath_job as child indexed by offpath_job_child
+            where child.parent = :parent and child.parent <> child.group_id
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
@@ -127,6 +139,7 @@ from (
             (:after is null or known.id < :after)
             and (:ids is null or known.id in (select value from json_each(:ids)))
             and (:group_id is null or known.group_id = :group_id or known.id = :root)
+            and (:parent is null or known.parent = :parent)
         order by candidate.id desc
         limit 1 offset :most - 1
     )
@@ -143,7 +156,7 @@ from (
     select * from (
         select walked.id from offpath_job as walked
         where
-            :source is null and :ids is null and :group_id is null
+            :source is null and :ids is null and :group_id is null and :parent is null
             and (:after is null or walked.id > :after)
         order by walked.id
         limit :most
@@ -157,6 +170,12 @@ from (
             union
             select member.id from offpath_job as member
             where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select part.id from offpath_job as part
+            where part.group_id = :parent and part.parent = :parent
+            union
+            select child.id from offpath_job as child indexed by offpath_job_child
+            where child.parent = :parent and child.parent <> child.group_id
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
@@ -172,6 +191,7 @@ from (
             (:after is null or known.id > :after)
             and (:ids is null or known.id in (select value from json_each(:ids)))
             and (:group_id is null or known.group_id = :group_id or known.id = :root)
+            and (:parent is null or known.parent = :parent)
         order by candidate.id
         limit :most
     )
@@ -190,7 +210,7 @@ from (
     select * from (
         select walked.id from offpath_job as walked
         where
-            :source is null and :ids is null and :group_id is null
+            :source is null and :ids is null and :group_id is null and :parent is null
             and (:after is null or walked.id > :after)
         order by walked.id
         limit 1 offset :most - 1
@@ -204,6 +224,12 @@ from (
             union
             select member.id from offpath_job as member
             where member.group_id = :group_id and member.group_id <> member.id
+            union
+            select part.id from offpath_job as part
+            where part.group_id = :parent and part.parent = :parent
+            union
+            select child.id from offpath_job as child indexed by offpath_job_child
+            where child.parent = :parent and child.parent <> child.group_id
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
@@ -219,6 +245,7 @@ from (
             (:after is null or known.id > :after)
             and (:ids is null or known.id in (select value from json_each(:ids)))
             and (:group_id is null or known.group_id = :group_id or known.id = :root)
+            and (:parent is null or known.parent = :parent)
         order by candidate.id
         limit 1 offset :most - 1
     )

@@ -5,8 +5,8 @@ where id = :id and +worker = :worker and deliveries = :deliveries and +state = '
 
 -- name: put_step
 -- Records the result of a step of a job, which is held, once.
-insert into offpath_step (job, kind, name, result)
-values (:id, 'step', :name, :result)
+insert into offpath_step (job, kind, name, result, at)
+values (:id, 'step', :name, :result, :now)
 on conflict (job, kind, name) do nothing
 
 -- name: step
@@ -16,6 +16,10 @@ select result from offpath_step where job = :id and kind = 'step' and name = :na
 -- name: steps
 -- The recorded steps of a job.
 select name, result from offpath_step where job = :id and kind = 'step' order by position
+
+-- name: step_records
+-- The recorded steps of a job with their times.
+select name, result, at from offpath_step where job = :id and kind = 'step' order by position
 
 -- name: progress
 -- How far a held job is; no row in the answer when the lease is lost.

@@ -175,6 +175,13 @@ class ActionRoutes:
         if self.terms.require_note and not asked.note.strip():
             raise Stop(400, "NOTE.MISSING", "Say why: this dashboard keeps a note of each action.")
         by = Asker(name=visit_of(request).viewer.name, via=via)
+        try:
+            return await self._done(place, asked, by)
+        finally:
+            place.shares.forget()  # whoever did it sees what became of it
+
+    async def _done(self, place: Place, asked: ActionAsked, by: Asker) -> ActionRecord:
+        via = by.via
         record = await _answered(place, lambda app: actions.ask(app, asked, by))
         if record.state is not ActionState.RUNNING or not record.holder.startswith(f"{via}/"):
             return record
@@ -199,6 +206,7 @@ class ActionRoutes:
         known = await _answered(place, lambda app: actions.action(app, action_id))
         self._allow(request, _refused(lambda: verb_of(known.verb)))
         record = await _answered(place, lambda app: actions.stop(app, action_id))
+        place.shares.forget()
         return self._told(place, request, record)
 
     def _told(self, place: Place, request: Request, record: ActionRecord) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -87,7 +88,12 @@ SECTIONS: Final = (
     ),
 )
 """The menu: headings, each with the name, the path and the words of its pages."""
-_BESIDE: Final = {"jobs": ("counts",), "dead": ("faults", "counts"), "group": ("graph",)}
+_BESIDE: Final = {
+    "jobs": ("counts",),
+    "job": ("steps", "children"),
+    "dead": ("faults", "counts"),
+    "group": ("graph",),
+}
 """Readings that are shown on another one's page."""
 
 
@@ -99,7 +105,7 @@ class Look(Struct, frozen=True, kw_only=True):
     names: frozenset[str]
     """More field names that are secrets."""
     links: dict[str, str]
-    """Links of a job to other systems: the word, and a URL with ``{job_id}``."""
+    """Links of a job to other systems: the word, and a URL: see :mod:`links`."""
     terms: ActionTerms = ActionTerms()
 
 
@@ -289,28 +295,44 @@ class Console:
                 path, query = searched(text)
                 return RedirectResponse(f"{base_of(request)}{path}?{query}", 303)
             told, query = await told_of(place, request.url.query, self.seen(place, request))
-            names = _BESIDE.get(one.name, ())
-            found, *others = await asyncio.gather(
-                self._read(place, one, request, query=query),
-                *(self._read(place, reading(name), request, query="") for name in names),
-            )
-            beside = dict(zip(names, others, strict=True))
-            text = self._pages.render(
-                f"{one.name}.html",
-                d=found,
-                **beside,
-                **self._around(place, one, request, query=query),
-                told=told,
-            )
+            if told is None:  # it is the same for all who have these rights
+                key = f"page {request.url.path}?{query} {sorted(self._rights(request))}"
+                text = await place.shares.get(key, lambda: self._paged(place, one, request, query))
+            else:
+                text = await self._paged(place, one, request, query, told)
             if not self._look.terms.read_only:
                 place.tend()
-            return marked(request, text.encode(), "text/html; charset=utf-8")
+            return self._named(request, text)
 
         return answer
 
+    async def _paged(
+        self,
+        place: Place,
+        one: DocumentReading,
+        request: Request,
+        query: str,
+        told: dict[str, Any] | None = None,
+    ) -> str:
+        """The text of a page, in which the viewer has no name yet."""
+        names = _BESIDE.get(one.name, ())
+        found, *others = await asyncio.gather(
+            self._read(place, one, request, query=query),
+            *(self._read(place, reading(name), request, query="") for name in names),
+        )
+        beside = dict(zip(names, others, strict=True))
+        around = self._around(place, one, request, query=query)
+        return self._pages.render(f"{one.name}.html", d=found, **beside, **around, told=told)
+
+    def _named(self, request: Request, text: str) -> Response:
+        """A page for this viewer."""
+        own = text.replace(_VIEWER, html.escape(visit_of(request).viewer.name))
+        return marked(request, own.encode(), "text/html; charset=utf-8")
+
     def around(self, place: Place, request: Request) -> dict[str, Any]:
         """The values of a page that shows no reading."""
-        return {**self._around(place, None, request), "told": None}
+        own = visit_of(request).viewer.name
+        return {**self._around(place, None, request), "told": None, "viewer": own}
 
     def _around(
         self,
@@ -328,7 +350,7 @@ class Console:
         return {
             "base": base_of(request),
             "top": visit.top,
-            "viewer": visit.viewer.name,
+            "viewer": _VIEWER,
             "signs_out": self._cookies is not None,
             "places": [each.name for each in self._places],
             "place": place.name,
@@ -342,7 +364,7 @@ class Console:
             "field": field_text(asked.pairs),
             "json_url": _json_url(one, request, text),
             "exports": one is not None and exports.exported(one) and not self._look.hidden,
-            "links": _links(self._look.links, request.path_params.get("id", "")),
+            "links": self._look.links,
             "runbook_of": runbook_of,
         }
 
@@ -392,11 +414,13 @@ class Console:
                 raise unknown_page()
             around = self._around(place, None, request)
             text = self._pages.render("runbook.html", runbook=found, **around, told=None)
-            return marked(request, text.encode(), "text/html; charset=utf-8")
+            return self._named(request, text)
 
         return answer
 
 
+_VIEWER: Final = "\ue000viewer\ue000"
+"""The place of the viewer's name in a page that several viewers share."""
 _WRONG: Final = "This is not a token of the dashboard."
 
 
@@ -460,10 +484,6 @@ def _json_url(one: DocumentReading | None, request: Request, asked: str) -> str 
         path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
     query = f"?{asked}" if asked else ""
     return f"{base_of(request)}{API}{path}{query}"
-
-
-def _links(links: dict[str, str], job_id: str) -> list[tuple[str, str]]:
-    return [(name, url.replace("{job_id}", quote(job_id))) for name, url in links.items()]
 
 
 async def _nowhere(_: Scope, __: Receive, ___: Send) -> None:

@@ -25,6 +25,7 @@ from offpath.model.redact import SECRET_NAMES, redact_text
 from offpath.operating import actions
 from offpath.operating.schema_check import require_current_schema
 from offpath.store.backends import looking_store, refuse_unlooked
+from offpath.web.console.shares import SharedAnswers
 from offpath.web.console.stops import Stop
 
 T = TypeVar("T")
@@ -34,9 +35,6 @@ PATIENCE: Final = 2.0
 """Seconds for all that one page asks of the store."""
 TEND_EVERY: Final = 5.0
 """Seconds between two looks for actions that nobody carries out any more."""
-SHARED_FOR: Final = 1.0
-"""Seconds in which an answer that is the same for everybody is given again."""
-_MOST_SHARED: Final = 100
 _log = logging.getLogger("offpath.dashboard")
 
 
@@ -55,7 +53,7 @@ class Place:
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[App]] = (
             WeakKeyDictionary()
         )
-        self._shared: dict[str, tuple[float, Any]] = {}
+        self.shares = SharedAnswers()
         self._carried_out: set[asyncio.Task[None]] = set()
         self._tended = -TEND_EVERY
         self.answered_at: datetime | None = None
@@ -89,16 +87,7 @@ class Place:
 
     async def shared(self, key: str, read: Read[T]) -> T:
         """The answer of :meth:`ask`, once a second for everybody."""
-        now = asyncio.get_running_loop().time()
-        kept = self._shared.get(key)
-        if kept is not None and now - kept[0] < SHARED_FOR:
-            found: T = kept[1]
-            return found
-        answer = await self.ask(read)
-        if len(self._shared) >= _MOST_SHARED:
-            self._shared.clear()
-        self._shared[key] = (now, answer)
-        return answer
+        return await self.shares.get(key, lambda: self.ask(read))
 
     def carry(self, work: Read[object]) -> asyncio.Task[None]:
         """Have something carried out behind the requests, in this loop."""

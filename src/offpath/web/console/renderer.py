@@ -21,6 +21,7 @@ from offpath.operating.verbs import VERBS
 from offpath.web.console.charts import charts_of
 from offpath.web.console.graph_picture import picture_of
 from offpath.web.console.lengths import lasted
+from offpath.web.console.links import links_of
 from offpath.web.console.timeline import timeline_of
 
 _STATIC: Final = files("offpath.web.console") / "static"
@@ -100,6 +101,7 @@ class Pages:
             exact_micros=_exact_micros,
             items_by=_items_by,
             json=_json,
+            links_of=links_of,
             middle=_middle,
             number=_number,
             picture=picture_of,

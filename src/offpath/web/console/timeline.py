@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from offpath.web.console.lengths import lasted
+
 SCALE: Final = 1_000
 _NARROWEST: Final = 6
 """The width of an attempt that took no time: it has to be seen."""
@@ -47,14 +49,23 @@ def timeline_of(job: Mapping[str, Any], now: datetime) -> Timeline | None:
         part: float = (moment - first).total_seconds() / span
         return round(SCALE * min(max(part, 0.0), 1.0))
 
-    marks = [
-        TimelineMark("failed", f"attempt {one['attempt']} failed", place(one["at"]), 0)
-        for one in job["failures"]
-        if one["at"] is not None
-    ]
-    if job["started_at"] is not None:
+    marks = [_failed(one, place) for one in job["failures"] if one["at"] is not None]
+    # the attempt that a job died of is its last failure, which is there already
+    told = [one["attempt"] for one in job["failures"][-1:]]
+    if job["started_at"] is not None and not (job["state"] == "dead" and job["attempt"] in told):
         marks.append(_last_attempt(job, place, now))
     return Timeline(first=first, last=last, marks=tuple(_seen(one) for one in marks))
+
+
+def _failed(failure: Mapping[str, Any], place: Callable[[datetime], int]) -> TimelineMark:
+    """An attempt that failed: as long as it took, where its start was kept."""
+    end: datetime = failure["at"]
+    start: datetime | None = failure["started_at"]
+    text = f"attempt {failure['attempt']} failed"
+    if start is None or start > end:
+        return TimelineMark("failed", text, place(end), 0)
+    text = f"{text} after {lasted((end - start).total_seconds())}"
+    return TimelineMark("failed", text, place(start), place(end) - place(start))
 
 
 def _last_attempt(

@@ -7,10 +7,17 @@ from typing import Final
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
-from offpath.operating import code_views, list_views
-from offpath.operating.documents.lists import GateListing, GroupListing, SignalListing
+from offpath.operating import code_views, job_waits, list_views
+from offpath.operating.documents.jobs import StepList
+from offpath.operating.documents.lists import (
+    BriefList,
+    GateListing,
+    GroupListing,
+    SignalListing,
+)
 from offpath.operating.documents.tasks import TaskList, TaskShown
 from offpath.operating.graph import GraphDocument
+from offpath.runtime.ids import parse_id
 from offpath.web.console.document_row import Asking, DocumentReading
 
 _PAGE: Final = ("after", "limit")
@@ -37,6 +44,21 @@ async def _groups(app: App, asking: Asking) -> GroupListing:
 
 async def _graph(app: App, asking: Asking) -> GraphDocument:
     return await list_views.group_graph(app, asking.path["id"])
+
+
+async def _steps(app: App, asking: Asking) -> StepList:
+    return await job_waits.step_list(app, parse_id(asking.path["id"], "job id"), asking.seen)
+
+
+async def _children(app: App, asking: Asking) -> BriefList:
+    query = asking.query
+    return await list_views.jobs(
+        app,
+        {"parent": asking.path["id"]},
+        seen=asking.seen,
+        limit=query.limit(),
+        after=query.one("after"),
+    )
 
 
 async def _gates(app: App, asking: Asking) -> GateListing:
@@ -72,6 +94,21 @@ WORK_READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="The members of a group and what leads to each, thousands of them folded.",
         document=GraphDocument,
         read=_graph,
+    ),
+    DocumentReading(
+        name="steps",
+        path="/jobs/{id}/steps",
+        summary="The steps that a job has recorded, with their times.",
+        document=StepList,
+        read=_steps,
+    ),
+    DocumentReading(
+        name="children",
+        path="/jobs/{id}/children",
+        summary="The jobs that a job has enqueued, newest first.",
+        document=BriefList,
+        read=_children,
+        names=_PAGE,
     ),
     DocumentReading(
         name="gates",

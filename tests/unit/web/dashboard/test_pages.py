@@ -20,7 +20,7 @@ import offpath
 from offpath.errors import StoreUnavailable
 from offpath.model.job import JobState
 from offpath.operating import list_views, overview, views
-from offpath.web.console import places
+from offpath.web.console import places, shares
 from offpath.web.console.readings import READINGS
 from tests.browser.scene import LIVELY, SECRET, make_app
 from tests.unit.web.dashboard.rig import BEARER, Site, site_for_lookers, site_of
@@ -218,6 +218,7 @@ async def test_every_answer_is_as_the_api_describes_it(site: Site) -> None:
     names = {"/jobs/{id}": one["id"], "/groups/{id}": one["group_id"], "/workers/{id}": worker,
              "/queues/{name}": "exports", "/schedules/{name}": "nightly",
              "/messages/{id}": (await site.get("/api/v1/messages")).document["items"][0]["id"],
+             "/jobs/{id}/steps": one["id"], "/jobs/{id}/children": one["id"],
              "/groups/{id}/graph": one["group_id"], "/tasks/{name}": "add",
              "/endpoints/{name}": "shop",
              "/log/{id}": (await site.get("/api/v1/log")).document["items"][0]["id"],
@@ -379,7 +380,7 @@ async def test_a_store_that_is_away_is_said_with_its_last_answer(
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("cannot reach postgresql://ann:hunter2@db/x")
 
-    monkeypatch.setattr(places, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(shares, "FOR", 0.0)
     monkeypatch.setattr(places, "_timed", away)
     page = await site.get("/queues", headers={**BEARER, "accept": "text/html"})
     assert page.code == 503

@@ -86,7 +86,7 @@ def test_a_job_that_has_only_been_enqueued_has_no_time_line() -> None:
 
 def test_a_time_line_spans_from_the_enqueue_to_the_end() -> None:
     dead = job(
-        failures=[{"attempt": 1, "at": T0 + timedelta(seconds=10)}],
+        failures=[{"attempt": 1, "at": T0 + timedelta(seconds=10), "started_at": None}],
         started_at=T0 + timedelta(seconds=80),
         finished_at=T0 + timedelta(seconds=100),
         attempt=2,
@@ -118,7 +118,11 @@ def test_no_mark_leaves_the_line(
         return None if seconds is None else T0 + timedelta(seconds=seconds)
 
     told = job(
-        failures=[{"attempt": 1, "at": at(one)} for one in failed],
+        failures=[
+            {"attempt": 1, "at": at(one), "started_at": start}
+            for one in failed
+            for start in (None, T0, at(one))
+        ],
         started_at=at(started),
         finished_at=at(ended),
         state="dead",

@@ -1,4 +1,4 @@
--- steps: 1 to 29, 1d58d31d8569d719479e8ff19cd24ff9b4a74e38fbe06221edc05e6e6e78ade1
+-- steps: 1 to 30, 0b41874155ef81bb26bd3007ad1a005f7f37f97034f8a0b08dc285c5161b1019
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -638,7 +638,7 @@ CREATE TABLE offpath_step (
     kind text not null check (kind = 'step' or kind = 'undo'),
     name text not null,
     result text, readable integer generated always as (1) virtual
-    constraint step_position_readable check (position < 4611686018427387904),
+    constraint step_position_readable check (position < 4611686018427387904), at integer,
     unique (job, kind, name)
 ) strict;
 
@@ -1412,3 +1412,6 @@ CREATE TABLE offpath_run (
 ) strict, without rowid;
 
 CREATE INDEX offpath_run_name on offpath_run (kind, name, id);
+
+CREATE INDEX offpath_job_child on offpath_job (parent)
+where parent is not null and parent <> group_id;

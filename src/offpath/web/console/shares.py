@@ -1,0 +1,68 @@
+"""Answers that are given again for a second, and made once for all who wait for them.
+
+Fifty viewers cost one: who asks while an answer is being made waits for that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+FOR: Final = 1.0
+"""Seconds in which an answer is given again."""
+_MOST: Final = 100
+"""Answers that are kept: a crawler of filters must not fill the memory."""
+
+
+class SharedAnswers:
+    """Answers by key."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, Any]] = {}
+        self._changes = 0
+        # by loop: a server of threads may have several, and a task belongs to one
+        self._coming: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[str, asyncio.Future[Any]]
+        ] = WeakKeyDictionary()
+
+    async def get(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
+        """The answer of ``make``, or the one that was made for another within the last second."""
+        kept = self._kept.get(key)
+        if kept is not None and time.monotonic() - kept[0] < FOR:
+            found: T = kept[1]
+            return found
+        coming = self._coming.setdefault(asyncio.get_running_loop(), {})
+        making = coming.get(key)
+        if making is None:
+            making = coming[key] = asyncio.ensure_future(self._made(key, make, self._changes))
+            making.add_done_callback(lambda done: self._over(coming, key, done))
+        # who leaves takes it away from nobody else
+        answer: T = await asyncio.shield(making)
+        return answer
+
+    def forget(self) -> None:
+        """Give nothing again: something was changed."""
+        self._kept.clear()
+        for coming in self._coming.values():
+            coming.clear()
+        self._changes += 1
+
+    async def _made(self, key: str, make: Callable[[], Awaitable[T]], changes: int) -> T:
+        began = time.monotonic()
+        answer = await make()
+        if len(self._kept) >= _MOST:
+            self._kept.clear()
+        if changes == self._changes:  # else it may tell what was before the change
+            self._kept[key] = (began, answer)
+        return answer
+
+    @staticmethod
+    def _over(coming: dict[str, asyncio.Future[Any]], key: str, done: asyncio.Future[Any]) -> None:
+        if coming.get(key) is done:
+            del coming[key]
+        if not done.cancelled():
+            done.exception()  # it was told to whoever waited, if anybody still did
