@@ -93,6 +93,7 @@ _BESIDE: Final = {
     "job": ("steps", "children"),
     "dead": ("faults", "counts"),
     "group": ("graph",),
+    "health": ("doctor",),
 }
 """Readings that are shown on another one's page."""
 
@@ -381,10 +382,13 @@ class Console:
                 seen=seen,
                 home=place.home,
             )
-            if one.shared:
-                found: Struct = await place.shared(
-                    f"{one.name} {given}", lambda app: one.read(app, asking)
+            if one.behind is not None:
+                told = await place.behind(
+                    one.name, lambda app: one.read(app, asking), keep=one.behind
                 )
+                found: Struct = one.document() if told is None else told
+            elif one.shared:
+                found = await place.shared(f"{one.name} {given}", lambda app: one.read(app, asking))
             else:
                 found = await place.ask(lambda app: one.read(app, asking))
         except NotFound as error:

@@ -34,6 +34,8 @@ class DocumentReading(Struct, frozen=True, kw_only=True):
     """The fields that its query may have."""
     shared: bool = False
     """True if it is the same for every viewer: it holds nothing of what jobs were given."""
+    behind: float | None = None
+    """The seconds for which its answer is kept, where making it takes too long for a request."""
     page: str | None = None
     """Its path as a page, where that is another one."""
     within: str | None = None

@@ -33,6 +33,10 @@ Read = Callable[[App], Awaitable[T]]
 
 PATIENCE: Final = 2.0
 """Seconds for all that one page asks of the store."""
+LONG: Final = 30.0
+"""Seconds for what is asked behind the requests; one statement of it is still cut off after two."""
+SOON: Final = 0.5
+"""Seconds that a page waits for it, before it says that it goes on."""
 TEND_EVERY: Final = 5.0
 """Seconds between two looks for actions that nobody carries out any more."""
 _log = logging.getLogger("offpath.dashboard")
@@ -88,6 +92,12 @@ class Place:
     async def shared(self, key: str, read: Read[T]) -> T:
         """The answer of :meth:`ask`, once a second for everybody."""
         return await self.shares.get(key, lambda: self.ask(read))
+
+    async def behind(self, key: str, read: Read[T], *, keep: float) -> T | None:
+        """The last answer of what takes longer than a page may; None while there is none yet."""
+        return await self.shares.behind(
+            key, lambda: self.ask(read, patience=LONG), keep=keep, wait=SOON
+        )
 
     def carry(self, work: Read[object]) -> asyncio.Task[None]:
         """Have something carried out behind the requests, in this loop."""

@@ -22,6 +22,7 @@ from offpath.web.console.charts import charts_of
 from offpath.web.console.graph_picture import picture_of
 from offpath.web.console.lengths import lasted
 from offpath.web.console.links import links_of
+from offpath.web.console.runbooks import runbook_of_check
 from offpath.web.console.timeline import timeline_of
 
 _STATIC: Final = files("offpath.web.console") / "static"
@@ -79,6 +80,9 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "clean": ("✔", "succeeded"),
     "empty": ("✔", "ended"),
     "degraded": ("▲", "paused"),
+    "problem": ("✖", "failed"),
+    "warning": ("▲", "paused"),
+    "fine": ("✔", "succeeded"),
 }
 """The sign and the colour of a state, by its first word: never the colour alone."""
 
@@ -121,6 +125,7 @@ class Pages:
             refresh=refresh,
             verbs_for=_verbs_for,
             known_verbs=VERBS,
+            runbook_of_check=runbook_of_check,
             asset=lambda name: f"/assets/{name}?{fingerprint(name)}",
         )
 

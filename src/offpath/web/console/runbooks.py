@@ -28,6 +28,20 @@ _PAGES: Final[tuple[tuple[str, str], ...]] = (
 """The page of each kind of reason; the first that fits."""
 
 
+_CHECKS: Final[dict[str, str]] = {
+    "workers": "workers", "loops": "loops", "takers": "waiting", "pauses": "findings",
+    "backlog": "waiting", "waiting": "waiting", "lanes": "waiting", "dead letters": "jobs",
+    "deaths": "jobs", "running": "jobs", "schedules": "jobs", "findings": "findings",
+    "webhook secrets": "webhooks", "metrics": "workers", "ledger": "economy",
+}  # fmt: skip
+"""The page of each check of doctor; of the others that of the store."""
+
+
+def runbook_of_check(name: str) -> str:
+    """The page that says what to do about a check that is not fine."""
+    return _CHECKS.get(name, "store")
+
+
 def runbook_of(reason: str) -> str | None:
     """The page that says what to do about a reason."""
     return next((page for pattern, page in _PAGES if re.search(pattern, reason)), None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from offpath.app import App
-from offpath.operating import code_views, run_views
+from offpath.operating import checkup, code_views, run_views
+from offpath.operating.documents.checkup import CheckupDocument, describe
 from offpath.operating.documents.configuration import ConfigurationDocument
 from offpath.operating.documents.runs import RunPage
 from offpath.operating.documents.sweeps import SweepList
@@ -14,6 +16,11 @@ from offpath.web.console.document_row import Asking, DocumentReading
 
 async def _sweeps(app: App, asking: Asking) -> SweepList:
     return await code_views.sweeps(app, asking.home)
+
+
+async def _doctor(app: App, _: Asking) -> CheckupDocument:
+    findings, now = await asyncio.gather(checkup.look(app), app.store().ping())
+    return describe(findings, now)
 
 
 async def _config(app: App, _: Asking) -> ConfigurationDocument:
@@ -47,6 +54,14 @@ SERVICE_READINGS: Final[tuple[DocumentReading, ...]] = (
         document=RunPage,
         read=_runs,
         names=("kind", "name", "after", "limit"),
+    ),
+    DocumentReading(
+        name="doctor",
+        path="/doctor",
+        summary="The last checkup of the store, made anew each minute while somebody asks.",
+        document=CheckupDocument,
+        read=_doctor,
+        behind=60.0,
     ),
     DocumentReading(
         name="config",

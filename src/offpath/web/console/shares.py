@@ -23,6 +23,7 @@ class SharedAnswers:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, Any]] = {}
+        self._slow: dict[str, tuple[float, Any]] = {}
         self._changes = 0
         # by loop: a server of threads may have several, and a task belongs to one
         self._coming: WeakKeyDictionary[
@@ -43,6 +44,33 @@ class SharedAnswers:
         # who leaves takes it away from nobody else
         answer: T = await asyncio.shield(making)
         return answer
+
+    async def behind(
+        self, key: str, make: Callable[[], Awaitable[T]], *, keep: float, wait: float
+    ) -> T | None:
+        """The last answer of what takes long: it is made anew behind the requests, when somebody
+        asks and the last one is older than ``keep`` seconds. None while the first is not there.
+        """
+        kept = self._slow.get(key)
+        if kept is None or time.monotonic() - kept[0] >= keep:
+            making = self._begun(key, make)
+            if kept is None:
+                await asyncio.wait({making}, timeout=wait)
+        kept = self._slow.get(key)
+        found: T | None = None if kept is None else kept[1]
+        return found
+
+    def _begun(self, key: str, make: Callable[[], Awaitable[T]]) -> asyncio.Future[None]:
+        coming = self._coming.setdefault(asyncio.get_running_loop(), {})
+        making = coming.get(key)
+        if making is None:
+            making = coming[key] = asyncio.ensure_future(self._kept_long(key, make))
+            making.add_done_callback(lambda done: self._over(coming, key, done))
+        return making
+
+    async def _kept_long(self, key: str, make: Callable[[], Awaitable[T]]) -> None:
+        answer = await make()
+        self._slow[key] = (time.monotonic(), answer)
 
     def forget(self) -> None:
         """Give nothing again: something was changed."""
