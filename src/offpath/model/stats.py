@@ -82,8 +82,10 @@ class StatSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers of jobs by what they did (``started``), by queue and task (see :func:`pair`)."""
     wait: Numbers = {}
     """Jobs by how long they waited: by task, by the number of the bound that they kept to."""
+    queue_wait: Numbers = {}
+    """The same of how long they waited, by queue."""
     run: Numbers = {}
-    """The same of how long attempts ran."""
+    """The same of how long attempts ran, by task."""
     levels: dict[str, QueueLevel] = {}
     """The jobs that wait, by queue."""
     workers: tuple[int, int] = (0, 0)
@@ -151,6 +153,7 @@ def merged(spans: Iterable[StatSpan]) -> StatSpan:
     return StatSpan(
         jobs=_added(one.jobs for one in several),
         wait=_added(one.wait for one in several),
+        queue_wait=_added(one.queue_wait for one in several),
         run=_added(one.run for one in several),
         levels=_joined(one.levels for one in several),
         workers=(sum(one.workers[0] for one in several), sum(one.workers[1] for one in several)),

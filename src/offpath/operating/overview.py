@@ -21,7 +21,7 @@ from offpath.operating.documents.messages import StreamStanding
 from offpath.operating.documents.schedules import ScheduleDocument
 from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
-from offpath.operating.stats_views import StatsDocument
+from offpath.operating.stats_views import QueueRate, StatsDocument
 from offpath.store.browse import MOST_LOOKED_AT
 
 MOST_FAULTS = 100
@@ -69,6 +69,10 @@ class Overview(Struct, frozen=True, kw_only=True):
     counted_to: int = MOST_COUNTED
     """The number at which counts of a queue stop: so many, or more."""
     queues: tuple[QueueStanding, ...]
+    rates: dict[str, QueueRate]
+    """The pace of queues in the last five minutes, by name, where anything was told of them."""
+    oldest_dead_at: datetime | None
+    """The time when the job died that has been dead for longest."""
     faults: FaultsDocument
     schedules: tuple[ScheduleDocument, ...]
     """The next ones to come."""
@@ -82,20 +86,32 @@ class Overview(Struct, frozen=True, kw_only=True):
     """The last hour, or the range that was asked for."""
 
 
-async def read(app: App, seen: Redaction = PLAIN, *, within: str | None = None) -> Overview:
+async def read(
+    app: App, seen: Redaction = PLAIN, *, within: str | None = None, compared: str | None = None
+) -> Overview:
     """The overview of an open app's store, with what happened in a range of time.
 
     Raises ``InvalidArgument`` for a range that is none.
     """
     store = app.store()
-    (now, fleet, found, backlog), (told, coming, lately), events = await asyncio.gather(
+    (
+        (now, fleet, found, backlog),
+        (told, coming, lately),
+        (rates, dead),
+        events,
+    ) = await asyncio.gather(
         asyncio.gather(
             store.ping(),
             views.fleet_of(app),
             store.queues(most=MOST_COUNTED),
             store.backlog(limit=_MOST_DUE),
         ),
-        asyncio.gather(dead_faults(app), _coming(app, seen), stats_views.stats(app, within=within)),
+        asyncio.gather(
+            dead_faults(app),
+            _coming(app, seen),
+            stats_views.stats(app, within=within, compared=compared),
+        ),
+        asyncio.gather(stats_views.queue_rates(app), store.dead_tally(most=1)),
         _events(app),
     )
     queues = describe_queues(found, backlog, fleet.members).items
@@ -113,6 +129,8 @@ async def read(app: App, seen: Redaction = PLAIN, *, within: str | None = None) 
         workers=len(fleet.members),
         slots=sum(one.info.concurrency for one in live),
         queues=queues,
+        rates=rates,
+        oldest_dead_at=dead.oldest_at,
         faults=told,
         schedules=coming,
         stats=lately,

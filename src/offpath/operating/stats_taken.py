@@ -13,10 +13,12 @@ _COUNTED: Final = {
     for name in ("queued", "started", "succeeded", "failed", "dead", "retried", "cancelled")
 }
 _TIMED: Final = {
-    "offpath_job_wait_seconds": "wait",
-    "offpath_job_success_seconds": "run",
-    "offpath_job_error_seconds": "run",
+    "offpath_job_wait_seconds": ("wait", "task"),
+    "offpath_queue_wait_seconds": ("queue_wait", "queue"),
+    "offpath_job_success_seconds": ("run", "task"),
+    "offpath_job_error_seconds": ("run", "task"),
 }
+"""The field of each summary, and the label by which it is told."""
 _MESSAGES: Final = "offpath_messages_total"
 _PASSED: Final = "offpath_router_passed_total"
 _Key = tuple[str, ...]
@@ -36,13 +38,14 @@ class TakenStats:
         jobs: Numbers = {}
         messages: Numbers = {}
         passed: dict[str, int] = {}
-        timed: dict[str, Numbers] = {"wait": {}, "run": {}}
+        timed: dict[str, Numbers] = {"wait": {}, "queue_wait": {}, "run": {}}
         for one in self._metrics.list():
             if (what := _COUNTED.get(one.name)) is not None:
                 name = pair(one.labels["queue"], one.labels["task"])
                 self._count(jobs.setdefault(what, {}), "jobs", name, (one.name, name), one.value)
-            elif (what := _TIMED.get(one.name)) is not None:
-                self._time(timed[what], one)
+            elif (known := _TIMED.get(one.name)) is not None:
+                field, label = known
+                self._time(timed[field], one, label)
             elif one.name == _MESSAGES:
                 stream, outcome = one.labels["stream"], one.labels["outcome"]
                 key = (one.name, one.labels["box"], stream, outcome)
@@ -52,18 +55,17 @@ class TakenStats:
                 self._count(passed, "routers", router, (one.name, router), one.value)
         return StatSpan(
             jobs=_some(jobs),
-            wait=timed["wait"],
-            run=timed["run"],
+            **timed,
             messages=_some(messages),
             passed=passed,
         )
 
-    def _time(self, total: Numbers, one: SeriesReading) -> None:
-        task = one.labels["task"]
+    def _time(self, total: Numbers, one: SeriesReading, label: str) -> None:
+        name = one.labels[label]
         for number, count in enumerate(_each(one)):
-            gone = self._gone((one.name, task, str(number)), count)
+            gone = self._gone((one.name, name, str(number)), count)
             if gone:
-                numbers = total.setdefault(self._told("tasks", task, OTHER), {})
+                numbers = total.setdefault(self._told(label, name, OTHER), {})
                 numbers[str(number)] = numbers.get(str(number), 0) + gone
 
     def _count(self, total: dict[str, int], kind: str, name: str, key: _Key, value: float) -> None:

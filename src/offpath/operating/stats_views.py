@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -12,6 +13,7 @@ from msgspec.structs import asdict
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.model.stats import (
+    MINUTE,
     QueueLevel,
     StatRow,
     StatSpan,
@@ -35,6 +37,10 @@ RANGES: Final = {
 USUAL: Final = "1h"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _P95: Final = 0.95
+_DAY: Final = timedelta(days=1)
+_LATELY: Final = 300
+"""Seconds over which the pace of a queue is told."""
+YESTERDAY: Final = "yesterday"
 _ENDS: Final = ("succeeded", "dead", "cancelled")
 
 
@@ -74,6 +80,14 @@ class StatPoint(Struct, frozen=True, kw_only=True):
     """Seconds that the oldest due message had waited, or the oldest event before a router."""
 
 
+class WaitShares(Struct, frozen=True, kw_only=True):
+    """The bounds of seconds that so many of 100 jobs kept to between being due and started."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
 class StatsDocument(Struct, frozen=True, kw_only=True):
     """A range of time, of everything or of one queue, task, stream or router."""
 
@@ -87,6 +101,12 @@ class StatsDocument(Struct, frozen=True, kw_only=True):
     stream: str | None
     router: str | None
     points: tuple[StatPoint, ...]
+    waits: WaitShares
+    """Those of the whole range."""
+    yesterday: tuple[StatPoint, ...] = ()
+    """The points of a day before, where they are asked for."""
+    yesterday_step: int = 0
+    """Seconds of one point of then, of which less is kept."""
     kept: bool = True
     """False where the store keeps no stats: then every point is empty."""
 
@@ -103,17 +123,33 @@ class StatChoice(Struct, frozen=True, kw_only=True):
 ALL: Final = StatChoice()
 
 
-async def stats(app: App, *, within: str | None = None, only: StatChoice = ALL) -> StatsDocument:
-    """Points of a range of time. Raises ``InvalidArgument``."""
+async def stats(
+    app: App,
+    *,
+    within: str | None = None,
+    only: StatChoice = ALL,
+    compared: str | None = None,
+) -> StatsDocument:
+    """Points of a range of time; ``compared`` with those of ``yesterday``, if that is asked for.
+
+    Raises ``InvalidArgument``.
+    """
     chosen = USUAL if within is None else within
     if chosen not in RANGES:
         raise InvalidArgument(f"range is one of {', '.join(RANGES)}, not {chosen!r:.40}")
+    if compared not in {None, YESTERDAY}:
+        raise InvalidArgument(f"compare is {YESTERDAY}, not {compared!r:.40}")
     seconds, step = RANGES[chosen]
     store = app.store()
     now = await store.ping()
     until = _EPOCH + timedelta(seconds=(now - _EPOCH) // timedelta(seconds=step) * step)
     since = until - timedelta(seconds=seconds)
-    rows = await store.stats(since=since, until=until)
+    rows, before = await asyncio.gather(
+        store.stats(since=since, until=until),
+        _rows_before(app, since, until) if compared else _no_rows(),
+    )
+    coarse = max(step, MINUTE)  # of a day ago no row tells of less
+    old = points_of(before, since - _DAY, until - _DAY, coarse, only) if compared else ()
     return StatsDocument(
         range=chosen,
         since=since,
@@ -121,8 +157,85 @@ async def stats(app: App, *, within: str | None = None, only: StatChoice = ALL) 
         step=step,
         **asdict(only),
         points=points_of(rows, since, until, step, only),
+        waits=_waits(_only(merged(read(one.body) for one in rows), only)),
+        yesterday=old,
+        yesterday_step=coarse if compared else 0,
         kept=store.capabilities.offers(Profile.OPERATING),
     )
+
+
+def _waits(span: StatSpan) -> WaitShares:
+    counted = tuple(span.wait.values())
+    return WaitShares(
+        p50=percentile(counted, 0.5), p95=percentile(counted, _P95), p99=percentile(counted, 0.99)
+    )
+
+
+async def _rows_before(app: App, since: datetime, until: datetime) -> Sequence[StatRow]:
+    return await app.store().stats(since=since - _DAY, until=until - _DAY)
+
+
+async def _no_rows() -> Sequence[StatRow]:
+    """None, where nothing is compared."""
+    return ()
+
+
+class QueueRate(Struct, frozen=True, kw_only=True):
+    """The pace of a queue in the last minutes."""
+
+    arrived: float
+    """Jobs that came, a second."""
+    ended: float
+    """Jobs that ended, a second."""
+    wait_p95: float | None
+    """The bound of seconds that 95 of 100 jobs kept to between being due and started."""
+
+
+async def queue_rates(app: App) -> dict[str, QueueRate]:
+    """The pace of each queue that anything was told of in the last five minutes."""
+    store = app.store()
+    now = await store.ping()
+    rows = await store.stats(since=now - timedelta(seconds=_LATELY), until=now)
+    return rates_of(rows)
+
+
+def rates_of(rows: Sequence[StatRow]) -> dict[str, QueueRate]:
+    """The pace of each queue over these rows."""
+    if not rows:
+        return {}
+    spans: dict[datetime, list[StatSpan]] = {}
+    for row in rows:
+        spans.setdefault(row.at, []).append(read(row.body))
+    told = [merged(spans[at]) for at in sorted(spans)]
+    last = max(row.at + timedelta(seconds=row.step) for row in rows)
+    seconds = (last - min(spans)).total_seconds()
+    whole = merged(told)
+    names = {queue_of(one) for numbers in whole.jobs.values() for one in numbers}
+    return {name: _rate(name, told, whole, seconds) for name in names | whole.levels.keys()}
+
+
+def _rate(name: str, told: Sequence[StatSpan], whole: StatSpan, seconds: float) -> QueueRate:
+    ended = sum(
+        number
+        for what in _ENDS
+        for one, number in whole.jobs.get(what, {}).items()
+        if queue_of(one) == name
+    )
+    known = [level for span in told if (level := _level_of(span, name)) is not None]
+    change = known[-1] - known[0] if known else 0.0
+    return QueueRate(
+        arrived=max(ended + change, 0.0) / seconds,
+        ended=ended / seconds,
+        wait_p95=percentile([whole.queue_wait.get(name, {})], _P95),
+    )
+
+
+def _level_of(span: StatSpan, name: str) -> float | None:
+    """The jobs of a queue that waited; none of one of which a look at all queues tells nothing."""
+    if not span.levels:
+        return None
+    level = _level([span.levels[name]]) if name in span.levels else None
+    return 0.0 if level is None else level["ready"] + level["scheduled"] + level["blocked"]
 
 
 def points_of(
@@ -148,7 +261,7 @@ def points_of(
 
 
 def _only(span: StatSpan, only: StatChoice) -> StatSpan:
-    """The part of a span that was chosen. Times of jobs are known by task alone."""
+    """The part of a span that was chosen. Waits are known by task and by queue, and not by both."""
     queue, task = only.queue, only.task
 
     def wanted(name: str) -> bool:
@@ -159,12 +272,15 @@ def _only(span: StatSpan, only: StatChoice) -> StatSpan:
         for what, numbers in span.jobs.items()
     }
     levels = {name: one for name, one in span.levels.items() if queue in {None, name}}
-    wait = {name: one for name, one in span.wait.items() if task in {None, name}}
+    if queue is None:
+        wait = {name: one for name, one in span.wait.items() if task in {None, name}}
+    else:
+        wait = {name: one for name, one in span.queue_wait.items() if name == queue}
     run = {name: one for name, one in span.run.items() if task in {None, name}}
     return StatSpan(
         jobs=jobs,
         levels={} if task is not None else levels,
-        wait={} if queue is not None and task is None else wait,
+        wait={} if queue is not None and task is not None else wait,
         run={} if queue is not None and task is None else run,
         workers=span.workers,
         messages={

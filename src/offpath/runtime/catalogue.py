@@ -102,6 +102,7 @@ ROWS = (
     _gauge("jobs_ready_oldest_seconds", "How long the oldest due job has waited."),
     _gauge("jobs_held", "Jobs that wait for room under a limit, as last counted.", ()),
     _time("job_wait", "From due to started."),
+    _time("queue_wait", "From due to started, by queue.", ("queue",)),
     _time("job_total", "From enqueued to ended."),
     _time("job_success", "Run time of attempts that succeeded."),
     _time("job_error", "Run time of attempts that failed."),

@@ -16,6 +16,7 @@ from offpath.model.message import Box, NewMessage
 from offpath.model.stats import (
     HOUR,
     MERGED,
+    MINUTE,
     MOST_PAIRS,
     OTHER,
     SECONDS,
@@ -30,7 +31,14 @@ from offpath.model.stats import (
 )
 from offpath.operating.stats_loop import StatsLoop
 from offpath.operating.stats_taken import TakenStats
-from offpath.operating.stats_views import RANGES, StatChoice, percentile, points_of, stats
+from offpath.operating.stats_views import (
+    RANGES,
+    StatChoice,
+    percentile,
+    points_of,
+    rates_of,
+    stats,
+)
 from offpath.runtime.catalogue import TIME_BOUNDS
 from offpath.runtime.clock import ManualClock
 from offpath.runtime.ids import new_id
@@ -62,6 +70,7 @@ _SPANS = st.builds(
     StatSpan,
     jobs=_NUMBERS,
     wait=_NUMBERS,
+    queue_wait=_NUMBERS,
     run=_NUMBERS,
     levels=st.dictionaries(st.sampled_from(["mail", "cpu"]), _LEVELS, max_size=2),
     workers=st.tuples(st.integers(0, 9), st.integers(0, 9)),
@@ -96,7 +105,9 @@ def test_differences_are_told_once_and_nothing_of_before() -> None:
     started.add(3)
     wait = metrics.summary("offpath_job_wait_seconds", task="send")
     wait.observe_all([0.0005, 0.0005, 15.0])
+    metrics.summary("offpath_queue_wait_seconds", queue="mail").observe_all([15.0])
     span = taken.take()
+    assert span.queue_wait == {"mail": {str(TIME_BOUNDS.index(30.0)): 1}}
     assert span.jobs == {"started": {pair("mail", "send"): 3}}
     assert span.wait == {"send": {"0": 2, str(TIME_BOUNDS.index(30.0)): 1}}
     assert taken.take().empty
@@ -245,3 +256,74 @@ async def test_a_range_that_is_none_is_refused() -> None:
             await stats(app, within="1y")
         for name, (seconds, step) in RANGES.items():
             assert len((await stats(app, within=name)).points) == seconds // step
+
+
+# -- the pace of queues, and a day before ----------------------------------------------------------
+
+
+def span_row(second: int, step: int = SECONDS, **fields: object) -> StatRow:
+    """A row of a span that begins so many seconds after the start."""
+    at = START + timedelta(seconds=second)
+    return StatRow(step=step, at=at, source=new_id(), body=written(StatSpan(**fields)))  # type: ignore[arg-type]
+
+
+def waiting(jobs: int) -> dict[str, QueueLevel]:
+    """A look at one queue."""
+    return {"mail": QueueLevel(looks=1, ready=jobs)}
+
+
+def test_what_came_is_what_ended_and_what_more_waits() -> None:
+    mail = pair("mail", "send")
+    rows = [
+        span_row(0, jobs={"succeeded": {mail: 10}}, levels=waiting(5)),
+        span_row(10, jobs={"succeeded": {mail: 6}, "dead": {mail: 4}}, levels=waiting(20)),
+        span_row(10, queue_wait={"mail": {"3": 9, "6": 1}}),
+    ]
+    rate = rates_of(rows)["mail"]
+    assert (rate.ended, rate.arrived) == (1.0, 1.75)
+    assert rate.wait_p95 == TIME_BOUNDS[6]
+
+
+def test_a_queue_that_ran_empty_has_fewer_that_wait() -> None:
+    mail = pair("mail", "send")
+    rows = [
+        span_row(0, jobs={"succeeded": {mail: 10}}, levels=waiting(10)),
+        span_row(10, jobs={"succeeded": {mail: 10}}, levels={"cpu": QueueLevel(looks=1)}),
+    ]
+    rates = rates_of(rows)
+    assert (rates["mail"].ended, rates["mail"].arrived) == (1.0, 0.5)
+    assert (rates["cpu"].arrived, rates["cpu"].wait_p95) == (0.0, None)
+    assert rates_of([]) == {}
+
+
+def test_waits_are_told_of_one_queue() -> None:
+    rows = [span_row(0, wait={"mail": {"9": 1}}, queue_wait={"mail": {"3": 1}, "cpu": {"9": 9}})]
+    until = START + timedelta(seconds=10)
+    for only, bound in (
+        (StatChoice(queue="mail"), TIME_BOUNDS[3]),
+        (StatChoice(task="mail"), TIME_BOUNDS[9]),
+        (StatChoice(queue="mail", task="mail"), None),
+    ):
+        (point,) = points_of(rows, START, until, 10, only)
+        assert point.wait_p95 == bound, only
+
+
+async def test_a_range_is_compared_with_the_day_before() -> None:
+    async with await _app(ManualClock(START + timedelta(days=2))) as app:
+        mail = pair("mail", "send")
+        day = 86_400
+        await app.store().put_stats(
+            [
+                span_row(day - 120, MINUTE, jobs={"succeeded": {mail: 120}}),
+                span_row(2 * day - 10, jobs={"succeeded": {mail: 30}}, wait={"send": {"3": 30}}),
+            ]
+        )
+        told = await stats(app, within="15m", compared="yesterday")
+        assert (told.step, told.yesterday_step) == (10, 60)
+        assert told.points[-1].ended == 30
+        assert [one.ended for one in told.yesterday if one.ended] == [120]
+        assert told.yesterday[-2].ended == 120
+        assert told.waits.p99 == TIME_BOUNDS[3]
+        assert (await stats(app, within="15m")).yesterday == ()
+        with pytest.raises(InvalidArgument, match="compare is yesterday"):
+            await stats(app, compared="tomorrow")

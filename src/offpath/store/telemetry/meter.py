@@ -66,7 +66,7 @@ _LAST = {
 class _Way:
     """The series of one kind of move of one task and queue, looked up once."""
 
-    __slots__ = ("counters", "last")
+    __slots__ = ("counters", "last", "wait")
 
     def __init__(self, registry: Metrics, move: Move) -> None:
         self.counters = [
@@ -91,6 +91,11 @@ class _Way:
             for kind in move.kinds
             if kind in _LAST
         ]
+        self.wait = (
+            registry.summary("offpath_queue_wait_seconds", queue=move.queue)
+            if move.entered is JobState.RUNNING
+            else None
+        )
 
 
 class _Times:
@@ -152,7 +157,7 @@ class StoreMeter:
                 counter.add(len(same))
             for gauge in way.last:
                 gauge.set(now)
-            self._timed(move, same, at)
+            self._timed(move, same, at, way.wait)
         done = sum(step.group_done for step in steps)
         if done:
             self._groups.add(done)
@@ -209,14 +214,19 @@ class StoreMeter:
             way = self._ways[move] = _Way(self._registry, move)
         return way
 
-    def _timed(self, move: Move, steps: Sequence[MoveStep], at: datetime) -> None:
+    def _timed(
+        self, move: Move, steps: Sequence[MoveStep], at: datetime, queue: metrics.Summary | None
+    ) -> None:
         """Observe the times of steps that went the same way."""
         jobs = [step.job for step in steps if isinstance(step.job, LeasedJob)]
         if not jobs:
             return
         times = self._times_of(move.task)
         if move.entered is JobState.RUNNING:
-            times.wait.observe_all([(at - job.run_at).total_seconds() for job in jobs])
+            waits = [(at - job.run_at).total_seconds() for job in jobs]
+            times.wait.observe_all(waits)
+            if queue is not None:
+                queue.observe_all(waits)
         elif move.entered is not None and move.entered.terminal:
             times.total.observe_all([(at - job.enqueued_at).total_seconds() for job in jobs])
             times.attempts.observe_all([job.attempt for job in jobs])

@@ -26,6 +26,8 @@ class ChartLine(Struct, frozen=True):
     words: str
     last: str
     paths: tuple[str, ...]
+    style: str
+    """The name of how it is drawn: its number, or ``old`` for that of a day before."""
 
 
 class ChartSlice(Struct, frozen=True):
@@ -54,37 +56,54 @@ class LineChart(Struct, frozen=True):
 def charts_of(document: Mapping[str, Any]) -> tuple[LineChart, ...]:
     """The charts of a plain document of stats: throughput, waits, what is due, and failures."""
     points, step = document["points"], document["step"]
+    old, old_step = document["yesterday"], document["yesterday_step"]
 
     def rate(name: str) -> list[Value]:
-        return [None if one[name] is None else one[name] / step for one in points]
+        return _rates(points, name, step)
 
     def plain(name: str) -> list[Value]:
         return [one[name] for one in points]
 
+    def before(name: str) -> list[Value]:
+        return [one[name] for one in old]
+
     times = [one["at"] for one in points]
     if document.get("stream") is not None:
         ways = {"delivered": rate("delivered"), "died": rate("undelivered")}
-        sent = _chart("ended", "Delivered a second", times, _rate, ways)
-        waiting = _chart("due", "Due now", times, _count, {"due": plain("waiting")})
-        return sent, _oldest(times, points), waiting
+        gone = _rates(old, "delivered", old_step)
+        sent = _chart("ended", "Delivered a second", times, _rate, ways, gone)
+        due = {"due": plain("waiting")}
+        waiting = _chart("due", "Due now", times, _count, due, before("waiting"))
+        return sent, _oldest(times, points, before("oldest_waiting")), waiting
     if document.get("router") is not None:
         passed = {"passed": rate("passed")}
-        sent = _chart("ended", "Passed a second", times, _rate, passed)
-        return sent, _oldest(times, points)
+        gone = _rates(old, "passed", old_step)
+        sent = _chart("ended", "Passed a second", times, _rate, passed, gone)
+        return sent, _oldest(times, points, before("oldest_waiting"))
     ended = {"ended": rate("ended"), "arrived": rate("arrived")}
     due = {"due": plain("ready"), "running": plain("running")}
     failed = {"failed": [_failed(one) for one in points]}
+    wait = {"wait": plain("wait_p95")}
+    gone = _rates(old, "ended", old_step)
     return (
-        _chart("ended", "Ended a second", times, _rate, ended),
-        _chart("wait", "Wait, 95 of 100 within", times, lasted, {"wait": plain("wait_p95")}),
-        _chart("due", "Due now", times, _count, due),
-        _chart("failed", "Attempts that failed", times, _share, failed),
+        _chart("ended", "Ended a second", times, _rate, ended, gone),
+        _chart("wait", "Wait, 95 of 100 within", times, lasted, wait, before("wait_p95")),
+        _chart("due", "Due now", times, _count, due, before("ready")),
+        _chart(
+            "failed", "Attempts that failed", times, _share, failed, [_failed(one) for one in old]
+        ),
     )
 
 
-def _oldest(times: Sequence[datetime], points: Sequence[Mapping[str, Any]]) -> LineChart:
+def _rates(points: Sequence[Mapping[str, Any]], name: str, step: int) -> list[Value]:
+    return [None if one[name] is None else one[name] / step for one in points]
+
+
+def _oldest(
+    times: Sequence[datetime], points: Sequence[Mapping[str, Any]], old: Sequence[Value]
+) -> LineChart:
     values = {"oldest": [one["oldest_waiting"] for one in points]}
-    return _chart("wait", "The oldest has waited", times, lasted, values)
+    return _chart("wait", "The oldest has waited", times, lasted, values, old)
 
 
 def _failed(point: Mapping[str, Any]) -> Value:
@@ -101,18 +120,22 @@ def _chart(
     times: Sequence[datetime],
     told: Callable[[float], str],
     values: Mapping[str, Sequence[Value]],
+    old: Sequence[Value] = (),
 ) -> LineChart:
-    most = max((one for line in values.values() for one in line if one is not None), default=0.0)
-    lines = tuple(
-        ChartLine(line, _last(numbers, told), tuple(_paths(numbers, most)))
-        for line, numbers in values.items()
-    )
+    several = (*values.values(), old)
+    most = max((one for line in several for one in line if one is not None), default=0.0)
+    lines = [
+        ChartLine(line, _last(numbers, told), tuple(_paths(numbers, most)), str(number))
+        for number, (line, numbers) in enumerate(values.items(), 1)
+    ]
+    if old:
+        lines.append(ChartLine("yesterday", _last(old, told), tuple(_paths(old, most)), "old"))
     width = WIDTH / max(len(times), 1)
     slices = tuple(
         ChartSlice(round(place * width, 2), round(width, 2), _text(at, place, told, values))
         for place, at in enumerate(times)
     )
-    return LineChart(name, words, told(most) if most else "", lines, slices)
+    return LineChart(name, words, told(most) if most else "", tuple(lines), slices)
 
 
 def _paths(values: Sequence[Value], most: float) -> Iterator[str]:
@@ -146,6 +169,11 @@ def _text(
         for name, line in values.items()
     )
     return f"{at:%d %b %H:%M:%S}: {found}"
+
+
+def pace(value: float) -> str:
+    """So many a second."""
+    return "0/s" if not value else _rate(value)
 
 
 def _rate(value: float) -> str:

@@ -114,14 +114,18 @@ class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
 
 
 async def _overview(app: App, asking: Asking) -> Overview:
-    return await overview.read(app, asking.seen, within=asking.query.one("range"))
+    query = asking.query
+    return await overview.read(
+        app, asking.seen, within=query.one("range"), compared=query.one("compare")
+    )
 
 
 async def _stats(app: App, asking: Asking) -> StatsDocument:
     query = asking.query
-    names = (name for name in STATS_NAMES if name != "range")
-    only = StatChoice(**{name: query.one(name) for name in names})
-    return await stats_views.stats(app, within=query.one("range"), only=only)
+    only = StatChoice(**{name: query.one(name) for name in StatChoice.__struct_fields__})
+    return await stats_views.stats(
+        app, within=query.one("range"), only=only, compared=query.one("compare")
+    )
 
 
 async def _jobs(app: App, asking: Asking) -> BriefList:
@@ -198,7 +202,12 @@ async def _queue(app: App, asking: Asking) -> QueueShown:
     standing, following, lately = await asyncio.gather(
         _queue_of(app, name),
         list_views.next_due(app, name, limit=_NEXT),
-        stats_views.stats(app, within=asking.query.one("range"), only=StatChoice(queue=name)),
+        stats_views.stats(
+            app,
+            within=asking.query.one("range"),
+            only=StatChoice(queue=name),
+            compared=asking.query.one("compare"),
+        ),
     )
     fields = {field: getattr(standing, field) for field in standing.__struct_fields__}
     return QueueShown(**fields, next_due=following, stats=lately)
@@ -307,7 +316,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="The verdict, what hinders, and what waits.",
         document=Overview,
         read=_overview,
-        names=("range",),
+        names=("range", "compare"),
     ),
     DocumentReading(
         name="stats",
@@ -379,7 +388,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="One queue.",
         document=QueueShown,
         read=_queue,
-        names=("range",),
+        names=("range", "compare"),
     ),
     DocumentReading(
         name="schedules",

@@ -18,7 +18,7 @@ from offpath.operating.documents.schedules import in_words
 from offpath.operating.targets import JobsTarget
 from offpath.operating.times import ago, short
 from offpath.operating.verbs import VERBS
-from offpath.web.console.charts import charts_of
+from offpath.web.console.charts import charts_of, pace
 from offpath.web.console.graph_picture import picture_of
 from offpath.web.console.lengths import lasted
 from offpath.web.console.links import links_of
@@ -81,7 +81,7 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "empty": ("✔", "ended"),
     "degraded": ("▲", "paused"),
     "problem": ("✖", "failed"),
-    "warning": ("▲", "paused"),
+    "warning": ("▲", "waiting"),
     "fine": ("✔", "succeeded"),
 }
 """The sign and the colour of a state, by its first word: never the colour alone."""
@@ -112,6 +112,7 @@ class Pages:
             timeline=timeline_of,
             lasted=lasted,
             charts=charts_of,
+            pace=pace,
             quoted=lambda text: quote(str(text)),
             seconds=_seconds,
             sign=lambda state: _sign(state)[0],

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpath.operating.stats_views import StatPoint
-from offpath.web.console.charts import charts_of
+from offpath.web.console.charts import LineChart, charts_of
 from offpath.web.console.graph_picture import HEIGHT, WIDTH, picture_of
 from offpath.web.console.timeline import SCALE, timeline_of
 
@@ -143,10 +143,15 @@ def _point(second: int, **known: float | None) -> dict[str, Any]:
     return {**dict.fromkeys(names), "at": at, **known}
 
 
+def _charts(points: list[dict[str, Any]], **given: Any) -> tuple[LineChart, ...]:
+    """The charts of these points of ten seconds."""
+    return charts_of({"points": points, "step": 10, "yesterday": [], "yesterday_step": 0, **given})
+
+
 def test_a_chart_has_gaps_where_nobody_told_and_begins_at_zero() -> None:
     told = {"ended": 20, "arrived": 0, "failed": 0, "dead": 0, "ready": 4.0}
     points = [_point(0, **told), _point(10), _point(20, **{**told, "ended": 10})]
-    ended, wait, due, failed = charts_of({"points": points, "step": 10})
+    ended, wait, due, failed = _charts(points)
     assert [line.words for line in ended.lines] == ["ended", "arrived"]
     # two points with a gap between them: one at the top, one at half the height
     assert ended.lines[0].paths == ("M100.0 4.0 h2", "M500.0 50.0 h2")
@@ -161,8 +166,8 @@ def test_a_chart_has_gaps_where_nobody_told_and_begins_at_zero() -> None:
 
 
 def test_a_range_of_which_nobody_told_is_empty() -> None:
-    assert all(one.empty for one in charts_of({"points": [_point(0), _point(10)], "step": 10}))
-    assert all(one.empty for one in charts_of({"points": [], "step": 10}))
+    assert all(one.empty for one in _charts([_point(0), _point(10)]))
+    assert all(one.empty for one in _charts([]))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +182,21 @@ def test_a_stream_and_a_router_have_charts_of_their_own(
 ) -> None:
     told = dict.fromkeys(("delivered", "undelivered", "passed", "waiting"), 10.0)
     point = _point(0, **told, oldest_waiting=5.0)
-    charts = charts_of({"points": [point], "step": 10, **given})
+    charts = _charts([point], **given)
     assert [one.words for one in charts] == words
     assert charts[0].lines[0].last == "1/s"
     assert charts[1].lines[0].last == "5 s"
+
+
+def test_a_day_before_is_a_line_of_its_own_of_the_same_height() -> None:
+    now = [_point(10 * number, ended=100, wait_p95=0.5) for number in range(6)]
+    then = [_point(0, ended=1_200, wait_p95=0.1)]
+    ended, wait, due, _ = _charts(now, yesterday=then, yesterday_step=60)
+    assert [(one.words, one.style, one.last) for one in ended.lines] == [
+        ("ended", "1", "10/s"),
+        ("arrived", "2", "–"),
+        ("yesterday", "old", "20/s"),
+    ]
+    assert ended.most == "20/s"
+    assert wait.lines[-1].last == "100 ms"
+    assert due.lines[-1].paths == ()
