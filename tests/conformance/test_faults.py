@@ -101,6 +101,21 @@ async def test_a_live_job_is_no_fault(store: Store) -> None:
     assert (await store.faults()).items == ()
 
 
+async def test_faults_of_one_task_are_those_of_its_jobs_among_the_newest(store: Store) -> None:
+    await join(store)
+    await died(store, "boom", task="other")
+    for _ in range(2):
+        await died(store, "boom")
+    await died(store, "late", task="other")
+    tally = await store.faults(task="other")
+    assert [(one.task, one.key) for one in tally.items] == [
+        ("other", "Boom: boom"),
+        ("other", "Boom: late"),
+    ]
+    assert [one.key for one in (await store.faults(task="other", most=3)).items] == ["Boom: late"]
+    assert (await store.faults(task="nobody")).items == ()
+
+
 # -- how many are dead, and since when -------------------------------------------------------------
 
 

@@ -89,7 +89,7 @@ def test_queues_are_stepped_to_and_counted_up_to_a_limit(
 
 
 def test_faults_look_at_no_more_than_they_say(filled: psycopg.Connection[Any]) -> None:
-    found = scans(filled, SQL["faults"](most=1_000, limit=_MOST))
+    found = scans(filled, SQL["faults"](most=1_000, limit=_MOST, task=None))
     assert [one["Index Name"] for one in found] == ["job_dead"]
     assert sum(touched(one) for one in found) == 1_000
 

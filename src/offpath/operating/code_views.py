@@ -15,7 +15,8 @@ from offpath.jobs.define.task_verbs import AnyTask
 from offpath.model.fan_out import TASK as FAN_OUT
 from offpath.model.health import LoopReport
 from offpath.model.options import decode_run
-from offpath.operating.documents import configuration
+from offpath.operating import list_views
+from offpath.operating.documents import configuration, faults
 from offpath.operating.documents.configuration import ConfigurationDocument
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.sweeps import SweepDocument, SweepList, SweepLoopDocument
@@ -26,10 +27,13 @@ from offpath.operating.documents.tasks import (
     TaskOptionsDocument,
     TaskShown,
 )
+from offpath.store.browse import MOST_LOOKED_AT
 from offpath.store.protocol import Backlog
 from offpath.sweeps.registry import SweepInfo
 
 _MOST_DUE: Final = 1_000
+_MOST_FAULTS: Final = 20
+_SLOWEST: Final = 10
 _PACKAGES: Final = (
     *("msgspec", "psycopg", "starlette", "jinja2", "uvicorn", "aiohttp", "cryptography"),
     *("django", "fastapi", "sqlalchemy", "prometheus-client", "nats-py", "aio-pika", "redis"),
@@ -74,11 +78,17 @@ async def tasks(app: App) -> TaskList:
 
 async def task(app: App, name: str) -> TaskShown:
     """One task. Raises ``NotFound`` where nobody knows it and no job of it is due."""
-    live, due = await asyncio.gather(_live(app), app.store().backlog(limit=_MOST_DUE))
+    store = app.store()
+    live, due, tally, running = await asyncio.gather(
+        _live(app),
+        store.backlog(limit=_MOST_DUE),
+        store.faults(limit=_MOST_FAULTS, most=MOST_LOOKED_AT, task=name),
+        list_views.longest_running(app, name, limit=_SLOWEST),
+    )
     found, known = _task(app, name, live, due), app.tasks.get(name)
     queues = tuple(one.queue for one in due if one.task == name)
-    if known is None and not found.workers and not queues:
-        raise NotFound(f"no live worker has a task {name!r:.80}, and no job of it is due")
+    if known is None and not (found.workers or queues or tally.items or running):
+        raise NotFound(f"no live worker has a task {name!r:.80}, and no job of it is due or dead")
     doc = None if known is None else known.fn.__doc__
     return filled(
         TaskShown,
@@ -88,6 +98,8 @@ async def task(app: App, name: str) -> TaskShown:
         result=None if known is None else known.results.schema(),
         summary=doc.strip().splitlines()[0] if doc and doc.strip() else None,
         queues=queues,
+        faults=faults.describe(tally).items,
+        running=running,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from offpath.app import App
 from offpath.health.fleet import MOST_COUNTED
 from offpath.jobs.client.selection import filter_of
-from offpath.model.job import JobFilter
+from offpath.model.job import JobFilter, JobState
 from offpath.operating import graph
 from offpath.operating.documents import lists
 from offpath.operating.documents.lists import (
@@ -52,6 +52,17 @@ async def jobs(
         newest=newest,
     )
     return lists.describe_page(page, MOST_LOOKED_AT)
+
+
+async def longest_running(app: App, task: str, *, limit: int) -> tuple[BriefDocument, ...]:
+    """The jobs of a task that have been running for longest, of the first thousand by id."""
+    where = JobFilter(states=(JobState.RUNNING,), tasks=(task,))
+    page = await app.store().browse(where, limit=_MOST_RUNNING, newest=False)
+    slow = sorted(page.items, key=lambda one: one.started_at or one.run_at)
+    return tuple(lists.describe_brief(one) for one in slow[:limit])
+
+
+_MOST_RUNNING: Final = 1_000
 
 
 async def counts(app: App) -> CountsDocument:

@@ -78,9 +78,11 @@ class BrowseStore(Protocol):
         """
         ...
 
-    async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
+    async def faults(
+        self, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+    ) -> FaultTally:
         """The faults of the newest ``most`` dead jobs: the most frequent first, then by task,
-        reason and key.
+        reason and key. With ``task`` those of its jobs among them are told.
         """
         ...
 

@@ -203,11 +203,13 @@ class DerivedStore:
             return []
         return [one for one in known if between[0] <= one <= between[1]][:limit]
 
-    async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
+    async def faults(
+        self, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+    ) -> FaultTally:
         """The faults of the newest dead jobs. Each is read, so a page of them is looked at."""
         if limit <= 0 or most <= 0:
             return NO_FAULTS
         read = min(most, MOST_ON_A_PAGE)
         dead = await self.find(_DEAD, limit=read)
         more = len(dead.items) >= most or dead.next is not None
-        return tallied(dead.items, key_of, limit=limit, more=more)
+        return tallied(dead.items, key_of, limit=limit, more=more, task=task)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -34,6 +34,7 @@ def dashboard(  # noqa: PLR0913 - each is a choice of its own
     require_note: bool = False,
     payloads: Literal["redacted", "hidden"] = "redacted",
     redact: Iterable[str] = (),
+    format_payload: Callable[[str, Any], Any] | None = None,
     links: Mapping[str, str] | None = None,
     title: str = "offpath",
     accent: str | None = None,
@@ -54,11 +55,12 @@ def dashboard(  # noqa: PLR0913 - each is a choice of its own
     ``require_note=True`` each action wants a reason.
 
     ``payloads="hidden"`` shows nobody arguments, results and tracebacks. ``redact`` names more
-    fields that are secrets. ``links`` are other systems of a job, by their words: a URL with
-    ``{job_id}``, ``{task}``, ``{queue}``, ``{worker}`` or ``{trace_id}``, which is shown where the
-    job has what it names. ``title`` and ``accent`` tell one database from another; ``refresh`` is
-    seconds between two looks. With ``allow_hosts`` only these host names, and this machine's, are
-    answered.
+    fields that are secrets. ``format_payload(task, arguments)`` answers what is shown in the place
+    of arguments: any JSON; it is given them with secrets hidden. ``links`` are other systems of a
+    job, by their words: a URL with ``{job_id}``, ``{task}``, ``{queue}``, ``{worker}`` or
+    ``{trace_id}``, which is shown where the job has what it names. ``title`` and ``accent`` tell
+    one database from another; ``refresh`` is seconds between two looks. With ``allow_hosts`` only
+    these host names, and this machine's, are answered.
 
     Raises ``InvalidArgument``, and ``MissingExtra`` without ``offpath[dashboard]``.
     """
@@ -67,6 +69,7 @@ def dashboard(  # noqa: PLR0913 - each is a choice of its own
         require_note=require_note,
         payloads=payloads,
         redact=frozenset(redact),
+        format_payload=format_payload,
         links=dict(links or {}),
         title=title,
         accent=accent,
@@ -84,6 +87,7 @@ class DashboardTerms(Struct, frozen=True, kw_only=True):
     require_note: bool = False
     payloads: str = "redacted"
     redact: frozenset[str] = frozenset()
+    format_payload: Callable[[str, Any], Any] | None = None
     links: dict[str, str] = {}
     title: str = "offpath"
     accent: str | None = None
@@ -112,6 +116,7 @@ def mounted(
     look = application.Look(
         hidden=terms.payloads == "hidden",
         names=terms.redact,
+        shape=terms.format_payload,
         links=terms.links,
         terms=ActionTerms(read_only=terms.read_only, require_note=terms.require_note),
     )
@@ -128,6 +133,8 @@ def _check(auth: object, terms: DashboardTerms) -> None:
         )
     if auth is not False:
         check_seat(auth, "auth")
+    if terms.format_payload is not None and not callable(terms.format_payload):
+        raise InvalidArgument("format_payload is a function of a task's name and its arguments")
     if terms.payloads not in {"redacted", "hidden"}:
         raise InvalidArgument(f"payloads is 'redacted' or 'hidden', not {terms.payloads!r}")
     if terms.accent is not None and terms.accent not in ACCENTS:

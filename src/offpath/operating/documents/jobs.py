@@ -136,10 +136,8 @@ def describe_page(page: Page, seen: Redaction = PLAIN) -> JobPage:
 
 def _foreign(job: JobRecord, seen: Redaction) -> dict[str, Any]:
     return {
-        **{
-            name: seen.payload(getattr(job, name))
-            for name in ("input", "headers", "result", "progress")
-        },
+        **{name: seen.payload(getattr(job, name)) for name in ("headers", "result", "progress")},
+        "input": seen.arguments(job.task, job.input),
         "options": PLAIN.payload(job.options),
         "limit_key": shown(job.limit_key),
         "failures": tuple(_failure(one, seen) for one in job.failures),

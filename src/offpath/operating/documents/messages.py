@@ -58,6 +58,12 @@ class StreamStanding(Struct, frozen=True, kw_only=True):
     oldest_dead_at: datetime | None
 
 
+class StreamList(Struct, frozen=True, kw_only=True):
+    """The streams of both boxes in which messages are due or dead."""
+
+    items: tuple[StreamStanding, ...]
+
+
 class MessageListing(Struct, frozen=True, kw_only=True):
     """A page of messages, newest first, and the streams in which some wait.
 

@@ -69,6 +69,14 @@ class LetterDocument(Struct, frozen=True, kw_only=True):
     resolution: str | None
 
 
+class LetterPage(Struct, frozen=True, kw_only=True):
+    """A page of a router's letters that nobody has resolved, in the log's order."""
+
+    items: tuple[LetterDocument, ...]
+    next: str | None
+    """The position of an event, given back as ``after``."""
+
+
 class AttemptDocument(Struct, frozen=True, kw_only=True):
     """The decision of a router about an event."""
 
@@ -145,6 +153,19 @@ def describe_letter(one: Letter, seen: Redaction = PLAIN) -> LetterDocument:
         detail=redact_text(one.detail),
         **of_event,
     )
+
+
+def describe_letters(found: Sequence[Letter], limit: int, seen: Redaction = PLAIN) -> LetterPage:
+    """The document of a page of letters, of which one more than ``limit`` was looked for.
+
+    A page goes on behind a position, so it ends with all letters of one: these belong to one event.
+    """
+    if len(found) <= limit:
+        return LetterPage(items=tuple(describe_letter(one, seen) for one in found), next=None)
+    beyond = found[limit].event.position
+    whole = [one for one in found[:limit] if one.event.position != beyond] or found[:limit]
+    items = tuple(describe_letter(one, seen) for one in whole)
+    return LetterPage(items=items, next=str(items[-1].position))
 
 
 def describe_attempts(found: Sequence[Attempt], limit: int) -> AttemptPage:

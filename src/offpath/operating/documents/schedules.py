@@ -105,6 +105,6 @@ def _fields(record: ScheduleRecord, seen: Redaction) -> dict[str, Any]:
         **{name: getattr(template, name) for name in of_template},
         **{name: getattr(record, name) for name in of_record},
         "state": schedule_state(record),
-        "input": seen.payload(template.input),
+        "input": seen.arguments(template.task, template.input),
         "next_at": None if record.paused else record.next_at,
     }

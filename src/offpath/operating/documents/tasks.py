@@ -7,6 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from offpath.model.retry import BackoffKind
+from offpath.operating.documents.faults import FaultDocument
+from offpath.operating.documents.lists import BriefDocument
 
 
 class TaskDocument(Struct, frozen=True, kw_only=True):
@@ -68,3 +70,7 @@ class TaskShown(TaskDocument, frozen=True, kw_only=True):
     """The first line of the handler's docstring."""
     queues: tuple[str, ...]
     """Queues in which jobs of it are due."""
+    faults: tuple[FaultDocument, ...]
+    """The faults of its dead jobs among the newest, the most frequent first."""
+    running: tuple[BriefDocument, ...]
+    """Its jobs that have been running for longest."""

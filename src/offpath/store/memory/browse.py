@@ -112,7 +112,9 @@ class MemoryBrowse(MemoryPart):
             newest=newest,
         )
 
-    async def faults(self, *, limit: int = 100, most: int = MOST_DEAD) -> FaultTally:
+    async def faults(
+        self, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+    ) -> FaultTally:
         """The faults of the newest dead jobs."""
         if limit <= 0 or most <= 0:
             return NO_FAULTS
@@ -122,7 +124,9 @@ class MemoryBrowse(MemoryPart):
             reverse=True,
         )[:most]
         keys = self._tables.fault_keys
-        return tallied(dead, lambda job: keys.get(job.id), limit=limit, more=len(dead) >= most)
+        return tallied(
+            dead, lambda job: keys.get(job.id), limit=limit, more=len(dead) >= most, task=task
+        )
 
     async def step_records(self, job_id: str) -> list[StepRecord]:
         """The recorded steps of a job, in their order."""

@@ -373,6 +373,7 @@ select
     offpath.micros(max(p.last_at)), jsonb_agg(p.queue)::text, max(p.sample),
     (select sum(every.jobs)::bigint from parts every)
 from parts p
+where :task::text is null or p.task = :task::text
 group by p.task, p.reason, p.error_key
 order by
     sum(p.jobs) desc, p.task collate "C", p.reason collate "C" nulls first,

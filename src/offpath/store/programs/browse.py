@@ -134,11 +134,13 @@ def next_due(d: Dialect, queue: str, *, limit: int = 20) -> Steps[list[JobBrief]
     return list((yield from _briefs(d, [each for (each,) in rows])))
 
 
-def faults(d: Dialect, *, limit: int = 100, most: int = MOST_DEAD) -> Steps[FaultTally]:
+def faults(
+    d: Dialect, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+) -> Steps[FaultTally]:
     """The faults of the newest dead jobs."""
     if limit <= 0 or most <= 0:
         return FaultTally(items=(), looked_at=0, more=False)
-    rows = yield from one(d.sql["faults"](most=most, limit=limit))
+    rows = yield from one(d.sql["faults"](most=most, limit=limit, task=task))
     found = [FaultRow._make(row) for row in rows]
     looked = found[0].looked_at if found else 0
     return FaultTally(

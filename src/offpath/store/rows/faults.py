@@ -16,13 +16,20 @@ NOTHING = FaultTally(items=(), looked_at=0, more=False)
 
 
 def tallied(
-    dead: Sequence[JobRecord], key: Callable[[JobRecord], str | None], *, limit: int, more: bool
+    dead: Sequence[JobRecord],
+    key: Callable[[JobRecord], str | None],
+    *,
+    limit: int,
+    more: bool,
+    task: str | None = None,
 ) -> FaultTally:
     """The faults of dead jobs, newest first by id: the most frequent first. ``more``: there are
-    older ones.
+    older ones. With ``task`` those of its jobs.
     """
     found: dict[tuple[str, str | None, str | None], list[JobRecord]] = {}
     for job in dead:
+        if task not in {None, job.task}:
+            continue
         found.setdefault((job.task, job.reason, key(job)), []).append(job)
     told = sorted(
         (_fault(*each, jobs) for each, jobs in found.items()),

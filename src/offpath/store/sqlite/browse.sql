@@ -451,6 +451,7 @@ select
     task, reason, error_key, count(*), min(finished_at), max(finished_at),
     json_group_array(distinct queue), max(id), (select count(*) from looked)
 from looked
+where :task is null or task = :task
 group by task, reason, error_key
 order by count(*) desc, task, reason, error_key
 limit :limit

@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route, Router
 
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model.redact import redact
-from offpath.operating.redaction import Redaction
+from offpath.operating.redaction import PayloadShape, Redaction
 from offpath.web.auth import Token
 from offpath.web.console import exports
 from offpath.web.console.action_routes import ActionRoutes, ActionTerms, told_of
@@ -105,6 +105,8 @@ class Look(Struct, frozen=True, kw_only=True):
     """True: nobody sees arguments, results and tracebacks."""
     names: frozenset[str]
     """More field names that are secrets."""
+    shape: PayloadShape | None
+    """The app's own view of arguments."""
     links: dict[str, str]
     """Links of a job to other systems: the word, and a URL: see :mod:`links`."""
     terms: ActionTerms = ActionTerms()
@@ -408,7 +410,9 @@ class Console:
         """The redaction for this viewer."""
         may = Can.PAYLOAD in visit_of(request).viewer.can
         return Redaction(
-            names=place.secret_names | self._look.names, payloads=may and not self._look.hidden
+            names=place.secret_names | self._look.names,
+            payloads=may and not self._look.hidden,
+            shape=self._look.shape,
         )
 
     def _runbook(self, place: Place) -> Answer:
@@ -470,7 +474,7 @@ def _matching(path: str) -> str:
 
 
 def _paged(one: DocumentReading) -> bool:
-    return all(one.name not in beside for beside in _BESIDE.values())
+    return one.paged and all(one.name not in beside for beside in _BESIDE.values())
 
 
 def _list_of(one: DocumentReading | None, request: Request, rest: str) -> str:

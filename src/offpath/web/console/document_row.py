@@ -38,5 +38,7 @@ class DocumentReading(Struct, frozen=True, kw_only=True):
     """The seconds for which its answer is kept, where making it takes too long for a request."""
     page: str | None = None
     """Its path as a page, where that is another one."""
+    paged: bool = True
+    """False: there is its JSON alone, of what stands on another page."""
     within: str | None = None
     """The entry of the menu that it belongs to, where that is another one's."""

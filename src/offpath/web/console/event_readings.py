@@ -6,13 +6,21 @@ import asyncio
 from typing import Any, Final
 
 from offpath.app import App
+from offpath.errors import InvalidArgument
 from offpath.operating import event_views
 from offpath.operating.documents import endpoints, routers
 from offpath.operating.documents.endpoints import EndpointList, EndpointShown
 from offpath.operating.documents.events import EventDocument, EventPage
-from offpath.operating.documents.messages import MessageListing, MessageShown
+from offpath.operating.documents.fields import filled
+from offpath.operating.documents.messages import (
+    MessageListing,
+    MessageShown,
+    StreamList,
+    StreamStanding,
+)
 from offpath.operating.documents.routers import (
     AttemptPage,
+    LetterPage,
     RouterChecked,
     RouterList,
     RouterShown,
@@ -78,6 +86,25 @@ async def _attempts(app: App, asking: Asking) -> AttemptPage:
         status=query.one("status"),
         limit=query.limit(),
         after=query.one("after"),
+    )
+
+
+async def _letters(app: App, asking: Asking) -> LetterPage:
+    query = asking.query
+    after = query.one("after")
+    if after is not None and not (after.isascii() and after.isdecimal()):
+        raise InvalidArgument(f"after is the `next` of the page before, not {after!r:.40}")
+    limit = query.limit()
+    record = await app.routers.stored(asking.path["router"]).record()
+    found = await app.store().letters(
+        record.name, limit=limit + 1, after=None if after is None else int(after[:18])
+    )
+    return routers.describe_letters(found, limit, asking.seen)
+
+
+async def _streams(app: App, _: Asking) -> StreamList:
+    return StreamList(
+        items=tuple(filled(StreamStanding, one) for one in await app.message_backlog())
     )
 
 
@@ -159,6 +186,24 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
         document=AttemptPage,
         read=_attempts,
         names=ATTEMPT_NAMES,
+    ),
+    DocumentReading(
+        name="letters",
+        path="/routers/{router}/letters",
+        summary="Dead letters of a router that nobody has resolved, in the log's order.",
+        document=LetterPage,
+        read=_letters,
+        names=("after", "limit"),
+        paged=False,
+    ),
+    DocumentReading(
+        name="streams",
+        path="/streams",
+        summary="Streams of outbox and inbox: what is due and dead in each.",
+        document=StreamList,
+        read=_streams,
+        shared=True,
+        paged=False,
     ),
     DocumentReading(
         name="checks",

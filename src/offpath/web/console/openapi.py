@@ -175,7 +175,7 @@ def _problem(text: str) -> dict[str, Any]:
     return {"description": text, "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
 
 
-_SINGLE: Final = frozenset({"box", "domain", "kind", "name", "status", "text"})
+_SINGLE: Final = frozenset({"box", "domain", "kind", "name", "range", "compare", "status", "text"})
 """Filters that have one value."""
 _ID: Final = {"type": "string", "format": "uuid"}
 _TIME: Final = {
@@ -189,6 +189,7 @@ _PLACES: Final[dict[str, dict[str, Any]]] = {
     "limits": {"type": "string"},
     "messages": {"type": "string"},
     "log": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    "letters": {"type": "string", "pattern": "^[0-9]{1,18}$"},
     "attempts": {"type": "string", "pattern": "^[0-9]{1,18}(:[0-9]{1,9})?$"},
 }
 """The place at which a list goes on, where it is not an id."""

@@ -31,7 +31,11 @@ from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.jobs import JobDocument
 from offpath.operating.documents.lists import BriefDocument, BriefList, CountsDocument
-from offpath.operating.documents.schedules import ScheduleDocument, ScheduleStanding
+from offpath.operating.documents.schedules import (
+    OccurrenceDocument,
+    ScheduleDocument,
+    ScheduleStanding,
+)
 from offpath.operating.documents.workers import WorkerDocument
 from offpath.operating.overview import Overview
 from offpath.operating.queue_service import QueueList, QueueStanding, describe_queues
@@ -70,6 +74,12 @@ class ScheduleShown(ScheduleStanding, frozen=True, kw_only=True):
     upcoming: tuple[datetime, ...]
     uncertain: str | None
     """The reason why the next ones cannot be told here; None when they can."""
+
+
+class OccurrenceList(Struct, frozen=True, kw_only=True):
+    """The latest occurrences of a schedule, newest first."""
+
+    items: tuple[OccurrenceDocument, ...]
 
 
 class QueueShown(QueueStanding, frozen=True, kw_only=True):
@@ -250,6 +260,11 @@ async def _schedule(app: App, asking: Asking) -> ScheduleShown:
     return ScheduleShown(**fields, upcoming=times, uncertain=None)
 
 
+async def _occurrences(app: App, asking: Asking) -> OccurrenceList:
+    history = await app.schedules.history(asking.path["name"], limit=asking.query.limit())
+    return OccurrenceList(items=tuple(schedules.describe_occurrence(one) for one in history))
+
+
 async def _workers(app: App, _: Asking) -> WorkerList:
     found = (await app.workers())[::-1]
     told = tuple(workers.describe(member(one)) for one in found[:_MOST_WORKERS])
@@ -396,6 +411,15 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="Schedules: what comes next, how the last went.",
         document=ScheduleList,
         read=_schedules,
+    ),
+    DocumentReading(
+        name="occurrences",
+        path="/schedules/{name}/occurrences",
+        summary="The latest occurrences of a schedule, newest first.",
+        document=OccurrenceList,
+        read=_occurrences,
+        paged=False,
+        names=("limit",),
     ),
     DocumentReading(
         name="schedule",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
+
+from msgspec import Struct
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.operating import code_views, job_waits, list_views
+from offpath.operating.documents.fields import filled
 from offpath.operating.documents.jobs import StepList
 from offpath.operating.documents.lists import (
     BriefList,
@@ -79,6 +82,18 @@ async def _task(app: App, asking: Asking) -> TaskShown:
     return await code_views.task(app, asking.path["name"])
 
 
+class TaskSchema(Struct, frozen=True, kw_only=True):
+    """The JSON schemas of a task's arguments and result; None where its code is not here."""
+
+    name: str
+    arguments: dict[str, Any] | None
+    result: dict[str, Any] | None
+
+
+async def _schema(app: App, asking: Asking) -> TaskSchema:
+    return filled(TaskSchema, await code_views.task(app, asking.path["name"]))
+
+
 WORK_READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="groups",
@@ -133,6 +148,14 @@ WORK_READINGS: Final[tuple[DocumentReading, ...]] = (
         document=TaskList,
         read=_tasks,
         shared=True,
+    ),
+    DocumentReading(
+        name="task_schema",
+        path="/tasks/{name}/schema",
+        summary="The JSON schemas of a task's arguments and of its result.",
+        document=TaskSchema,
+        read=_schema,
+        paged=False,
     ),
     DocumentReading(
         name="task",
