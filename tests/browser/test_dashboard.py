@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import Browser, Page
@@ -99,6 +101,47 @@ async def test_a_page_stays_fresh_and_keeps_what_is_open(
         await app.dead.redrive(job)
     await page.wait_for_selector(".state.tone-waiting")
     assert await page.get_by_text("raise ConnectionResetError").is_visible()
+
+
+async def test_new_rows_are_offered_and_move_nothing_until_they_are_taken(
+    page: Page, site: Served, scene: str
+) -> None:
+    await page.goto(f"{site.url}/jobs")
+    rows = page.locator("tbody tr")
+    before = [await one.get_attribute("id") for one in await rows.all()]
+    async with make_app(scene) as app:
+        made = await app.enqueue([app.tasks["add"].job(n, b=9) for n in range(3)])
+    offer = page.get_by_role("button", name="3 new", exact=True)
+    await offer.wait_for()
+    assert [await one.get_attribute("id") for one in await rows.all()] == before
+    await offer.click()
+    await page.wait_for_selector(f"#job-{made[-1].id}")
+    after = [await one.get_attribute("id") for one in await rows.all()]
+    assert after == [*(f"job-{one.id}" for one in reversed(made)), *before][:50]
+    assert await offer.count() == 0
+
+
+async def test_times_are_told_as_they_are_wanted(browser: Browser, site: Served) -> None:
+    context = await browser.new_context(timezone_id="Asia/Kolkata")
+    page = await context.new_page()
+    await site.sign_in(page)
+    await page.goto(f"{site.url}/dead")
+    one = page.locator("tbody time").first
+    moment = datetime.fromisoformat(await one.get_attribute("datetime") or "")
+    assert (await one.inner_text()).endswith("ago")
+    switch = page.get_by_role("button", name="Times:")
+    await switch.click()
+    assert await one.inner_text() == f"{moment:%Y-%m-%d %H:%M:%S}"
+    await switch.click()
+    local = moment.astimezone(ZoneInfo("Asia/Kolkata"))
+    assert await one.inner_text() == f"{local:%Y-%m-%d %H:%M:%S}"
+    assert (await one.get_attribute("title") or "").endswith(("Asia/Kolkata", "Asia/Calcutta"))
+    await page.goto(f"{site.url}/jobs?state=dead")  # it is kept, and outlives a refresh
+    assert await switch.inner_text() == "Times: local"
+    assert await page.locator("tbody time").first.inner_text() >= f"{local:%Y-%m-%d}"
+    await switch.click()
+    assert (await page.locator("tbody time").first.inner_text()).endswith("ago")
+    await context.close()
 
 
 async def test_a_theme_is_kept(page: Page, site: Served) -> None:

@@ -28,8 +28,12 @@
       if (answer.status !== 304) {
         if (!answer.ok) throw new Error(String(answer.status));
         mark = answer.headers.get("ETag") || "";
-        const text = await answer.text();
-        await htmx.swap({ text, target: live, select: "#live", swap: "outerMorph" });
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const fresh = page.querySelector("#live");
+        if (!fresh) throw new Error("another page");
+        for (const list of fresh.querySelectorAll("tbody[data-list]")) offer(list);
+        await htmx.swap({ text: fresh.outerHTML, target: live, select: "#live", swap: "outerMorph" });
+        times();
         tell();
       }
       wait = pause;
@@ -39,6 +43,27 @@
       wait = Math.min(wait * 2, 30_000);
       $("#fresh").textContent = `last seen ${seen.toLocaleTimeString()}`;
     }
+  }
+  // New rows above are offered, not pushed in: what one reads must not move away beneath.
+  function offer(list) {
+    const shown = [...document.querySelectorAll(`#live tbody[data-list="${list.dataset.list}"] > tr`)];
+    const known = new Set(shown.map((row) => row.id));
+    const rows = [...list.rows];
+    const at = rows.findIndex((row) => known.has(row.id));
+    const above = at < 0 ? rows.length : at;
+    if (!shown.length || !above) return;
+    for (const row of rows.slice(0, above)) row.remove();
+    const kept = new Set(rows.slice(above).map((row) => row.id));
+    if (at < 0) list.append(...shown.map((row) => document.importNode(row, true)));
+    // of the rows that new ones have pushed off the page, as many as there are new ones stay
+    else list.append(...shown.slice(shown.findIndex((row) => row.id === rows.at(-1).id) + 1)
+      .filter((row) => !kept.has(row.id)).slice(0, above).map((row) => document.importNode(row, true)));
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "offer";
+    button.dataset.do = "show";
+    button.textContent = `${above}${at < 0 ? " or more" : ""} new`;
+    list.closest(".scroll").before(button);
   }
   function tell() { // one sentence, at most each ten seconds
     const verdict = $("[data-verdict]")?.dataset.verdict;
@@ -52,6 +77,28 @@
     setTimeout(again, wait * (0.9 + Math.random() * 0.2));
   }
   if (live) { tell(); setTimeout(again, wait); }
+
+  // -- times: how long ago, or when, in UTC or as here ---------------------------------------------
+  const pad = (number) => String(number).padStart(2, "0");
+  const clocks = {
+    UTC: (at) => at.toISOString().slice(0, 19).replace("T", " "),
+    local: (at) => `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ` +
+      `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`,
+  };
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  function times() {
+    const told = clocks[kept.get("times")];
+    for (const one of document.querySelectorAll("time[datetime]")) {
+      one.dataset.ago ??= one.textContent;
+      const at = new Date(one.dateTime);
+      one.textContent = told ? told(at) : one.dataset.ago;
+      one.title = told === clocks.local ? `${clocks.local(at)} ${zone}` : one.dateTime;
+    }
+    for (const one of document.querySelectorAll("[data-do=times]")) {
+      one.textContent = `Times: ${told ? kept.get("times") : "ago"}`;
+    }
+  }
+  times();
 
   // -- switches ---------------------------------------------------------------------------------
   const still = () => kept.get("still") === "yes";
@@ -71,6 +118,17 @@
         ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
       root.dataset.theme = dark ? "light" : "dark";
       kept.set("theme", root.dataset.theme);
+    },
+    times() {
+      const order = ["ago", "UTC", "local"];
+      kept.set("times", order[(order.indexOf(kept.get("times") || "ago") + 1) % order.length]);
+      times();
+    },
+    async show() {
+      for (const one of document.querySelectorAll("#live tbody[data-list] > tr")) one.remove();
+      mark = "";
+      await look();
+      $("#live tbody a")?.focus();
     },
     still() { kept.set("still", still() ? "no" : "yes"); words(); },
     help() { $("#keys").showModal(); },
