@@ -429,6 +429,7 @@ class App(
         from offpath.jobs.worker.terms import Parts
         from offpath.sweeps.catalogue import upkeep_of
         from offpath.sweeps.fleet import WorkerSweeps
+        from offpath.sweeps.recorded import recorded
         from offpath.sweeps.sweeper import SweepParts
 
         settings = overridden(self.settings, overrides)
@@ -450,7 +451,9 @@ class App(
             log_context=self._log_context,
             extensions=self._extended(),
             resources=self._shared(),
-            upkeep=upkeep_of(lambda: store, settings, self._redrive, self._report),
+            upkeep=recorded(
+                upkeep_of(lambda: store, settings, self._redrive, self._report), shared
+            ),
             loops=(
                 self.schedules.ticker(self.clock, self._report, store).loop(),
                 *(self._events.loops(store) if settings.relays else ()),

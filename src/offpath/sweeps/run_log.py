@@ -21,9 +21,16 @@ class RunLog:
     """The runs of one sweep in one worker."""
 
     def __init__(
-        self, name: str, worker: str, store: Store, clock: Clock, new_id: Callable[[], str]
+        self,
+        name: str,
+        worker: str,
+        store: Store,
+        clock: Clock,
+        new_id: Callable[[], str],
+        *,
+        every: float = EVERY,
     ) -> None:
-        self._name, self._worker = name, worker
+        self._name, self._worker, self._every = name, worker, every
         self._store, self._clock, self._new_id = store, clock, new_id
         self._counts: Counter[str] = Counter()
         self._passes, self._seconds = 0, 0.0
@@ -41,7 +48,7 @@ class RunLog:
         self._passes += 1
         self._seconds += result.seconds
         self._began = self._began or self._clock.now()
-        rests = self._told_at is not None and self._clock.monotonic() - self._told_at < EVERY
+        rests = self._told_at is not None and self._clock.monotonic() - self._told_at < self._every
         if result.verdict is Verdict.CLEAN and rests:
             return
         await self._write(result.verdict, result.cause, report)
