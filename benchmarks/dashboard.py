@@ -24,17 +24,20 @@ from rich.table import Table
 
 from benchmarks.report import machine_speed, percentile
 from offpath.app import App
+from offpath.model.stats import KEPT, QueueLevel, StatSpan, pair, written
 from offpath.store.postgres.session import Database
 from offpath.store.sql import Query
 from offpath.web import auth, dashboard
 from offpath.web.console.application import API
 from offpath.web.console.readings import READINGS
 
-TOKEN: Final = "the token of the benchmark"  # noqa: S105 - of a database that lives for the run
+TOKEN: Final = "the token of the viewer number {number}"  # noqa: S105 - of the run alone
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 STATEMENTS, DATABASE_MS, ANSWER_MS, WORKER_LOSS = 8, 100.0, 200.0, 0.03
 """The budgets of a page, and of a worker beside twenty viewers."""
 _WARM: Final = 2
+_SHARED: Final = 1.1
+"""Seconds after which nothing is given again that was made for another viewer."""
 _PAIRS: Final = 2
 
 
@@ -133,7 +136,32 @@ def fill(url: str, sizes: Sizes) -> None:
             f"select ('0190' || lpad(to_hex({first_member}), 8, '0') || "
             "'70008000000000000000')::uuid::text, 0"
         )
+        _fill_stats(connection)
         connection.execute("vacuum analyze")
+
+
+def _fill_stats(connection: psycopg.Connection[Any]) -> None:
+    """As many rows as are kept: hours of 90 days, minutes of two, ten seconds of two hours."""
+    body = written(
+        StatSpan(
+            jobs={
+                what: {pair(f"queue{n % 20}", f"task{n}"): 90 + n for n in range(50)}
+                for what in ("started", "succeeded", "failed")
+            },
+            wait={f"task{n}": {str(bound): 9 for bound in range(3, 9)} for n in range(50)},
+            queue_wait={f"queue{n}": {str(bound): 9 for bound in range(3, 9)} for n in range(20)},
+            run={f"task{n}": {str(bound): 9 for bound in range(3, 9)} for n in range(50)},
+            levels={f"queue{n}": QueueLevel(looks=1, ready=900, running=9) for n in range(20)},
+            workers=(1, 8),
+        )
+    )
+    for step, seconds in KEPT.items():
+        connection.execute(
+            "insert into offpath.stat (step, at, source, body) select %s, "
+            "(extract(epoch from now())::bigint / %s - n) * %s, '', %s "
+            "from generate_series(1, %s) n on conflict do nothing",
+            (step, step, step, body, seconds // step),
+        )
 
 
 # -- asking ----------------------------------------------------------------------------------------
@@ -177,8 +205,8 @@ def counted() -> Iterator[Spent]:
         yield spent
 
 
-async def ask(console: Asgi, path: str) -> tuple[int, int, float]:
-    """One request as a server makes it: its status, its bytes, its seconds."""
+async def ask(console: Asgi, path: str, viewer: int = 0) -> tuple[int, int, float]:
+    """One request of a viewer as a server makes it: its status, its bytes, its seconds."""
     plain, _, query = path.partition("?")
     scope = {
         "type": "http",
@@ -191,7 +219,10 @@ async def ask(console: Asgi, path: str) -> tuple[int, int, float]:
         "query_string": query.encode(),
         "client": ("127.0.0.1", 1),
         "server": ("localhost", 80),
-        "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {TOKEN}".encode())],
+        "headers": [
+            (b"host", b"localhost"),
+            (b"authorization", f"Bearer {TOKEN.format(number=viewer)}".encode()),
+        ],
     }
     sent: list[Any] = []
 
@@ -218,15 +249,30 @@ def urls(known: Mapping[str, str]) -> list[str]:
         named = {part: known.get(f"{one.name}.{part}") for part in parts}
         if all(named.values()):
             found.append(path.format(**named))
-    filters = ("state=dead", "state=queued&queue=queue3", "task=nobody_has_it", "tag=vip")
-    return [*dict.fromkeys(found), *(f"/jobs?{one}" for one in filters)]
+    filters = (
+        "state=dead",
+        "state=queued&queue=queue3",
+        "task=nobody_has_it",
+        "tag=vip",
+        "sort=oldest",
+        "finished_after=15m",
+        "state=dead&fault=SMTPError3: Connection <…>".replace(" ", "+"),
+    )
+    ranges = ("/?range=90d", "/stats?range=2d&compare=yesterday", "/stats?range=90d&queue=queue3")
+    return [*dict.fromkeys(found), *ranges, *(f"/jobs?{one}" for one in filters)]
+
+
+def _console(url: str, viewers: int) -> Asgi:
+    """A dashboard for so many people, each with a name of their own."""
+    known = {f"viewer{number}": TOKEN.format(number=number) for number in range(max(viewers, 1))}
+    return dashboard(url, auth=auth.token(known))
 
 
 async def measure(
     url: str, known: Mapping[str, str], viewers: int, rounds: int
 ) -> list[PageMeasure]:
     """Every page, first by one viewer alone, then by all of them at once."""
-    console = dashboard(url, auth=auth.token({"bench": TOKEN}))
+    console = _console(url, viewers)
     measured = []
     with counted() as spent:
         for path in urls(known):
@@ -236,13 +282,15 @@ async def measure(
             for each in range(_WARM + rounds):
                 before = spent.statements, spent.seconds
                 status, size, took = await ask(console, path)
-                await asyncio.sleep(1.1 if each < _WARM else 0)  # past what is shared for a second
+                await asyncio.sleep(_SHARED)
                 if each >= _WARM - 1:
                     statements = max(statements, spent.statements - before[0])
                 if each >= _WARM:
                     database.append(1000 * (spent.seconds - before[1]))
                     answers.append(1000 * took)
-            crowd = await asyncio.gather(*(_viewer(console, path, rounds) for _ in range(viewers)))
+            crowd = await asyncio.gather(
+                *(_viewer(console, path, rounds, n) for n in range(viewers))
+            )
             measured.append(
                 PageMeasure(
                     url=path,
@@ -259,8 +307,8 @@ async def measure(
     return measured
 
 
-async def _viewer(console: Asgi, path: str, rounds: int) -> list[float]:
-    return [1000 * (await ask(console, path))[2] for _ in range(rounds)]
+async def _viewer(console: Asgi, path: str, rounds: int, viewer: int) -> list[float]:
+    return [1000 * (await ask(console, path, viewer))[2] for _ in range(rounds)]
 
 
 # -- a worker beside -------------------------------------------------------------------------------
@@ -290,7 +338,7 @@ asyncio.run(main())
 
 async def worker_rates(url: str, viewers: int, jobs: int) -> tuple[list[float], list[float]]:
     """Jobs a second of a worker in a process of its own: alone, and beside viewers."""
-    console = dashboard(url, auth=auth.token({"bench": TOKEN}))
+    console = _console(url, viewers)
     alone, beside = [], []
     for _ in range(_PAIRS):
         alone.append(await _rate(url, jobs))
@@ -306,7 +354,7 @@ async def _looker(console: Asgi, number: int) -> None:
     """A viewer of the overview and two lists, each two seconds."""
     paths = ("/", "/jobs?state=dead", "/queues")
     while True:
-        await ask(console, paths[number % len(paths)])
+        await ask(console, paths[number % len(paths)], number)
         await asyncio.sleep(2.0)
 
 
