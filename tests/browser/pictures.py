@@ -27,8 +27,12 @@ LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
     "tablet": {"color_scheme": "dark", "viewport": {"width": 768, "height": 1024}},
+    "no-red": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
+    "no-colour": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
     "phone": {"color_scheme": "light", "viewport": {"width": 320, "height": 700}},
 }
+DEFICIENCIES = {"no-red": "deuteranopia", "no-colour": "achromatopsia"}
+"""The looks that are as some people see: what tells states apart must not be a colour alone."""
 SHOWN = Path(__file__).parents[2] / "docs" / "pictures"
 BEST = {
     "overview": ("", "light", 1280),
@@ -92,6 +96,9 @@ async def _ids(page: Page) -> dict[str, str]:
 async def _look(browser: Browser, site: Served, folder: Path, look: str, only: str) -> None:
     context = await browser.new_context(**LOOKS[look])  # type: ignore[arg-type]
     page = await context.new_page()
+    if look in DEFICIENCIES:
+        devtools = await context.new_cdp_session(page)
+        await devtools.send("Emulation.setEmulatedVisionDeficiency", {"type": DEFICIENCIES[look]})
     await site.sign_in(page)
     job = await page.evaluate("async () => (await (await fetch('api/v1/dead')).json()).items[0].id")
     await page.goto(f"{site.url}/workers")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, Route
 
 import offpath
 from tests.browser.barriers import barriers
 from tests.browser.scene import make_app
 from tests.browser.serving import Served, served
+from tests.browser.watched import watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -181,3 +183,75 @@ async def test_an_empty_store_says_what_would_be_there(browser: Browser, tmp_pat
             await page.goto(f"{site.url}/{path}")
             assert await page.locator(".empty").count() == 1, path
         await context.close()
+
+
+async def test_no_state_is_told_by_its_colour_alone(
+    page: Page, site: Served, paths: list[str]
+) -> None:
+    """Each has a sign and a word; of the marks on a time line those that failed are struck."""
+    for path in paths:
+        await page.goto(f"{site.url}/{path}")
+        states = await page.locator("#live [class*=tone-].state").all_inner_texts()
+        assert [one for one in states if len(one.split()) < 2] == [], path
+        marks = await page.evaluate("""() => [...document.querySelectorAll("rect[class^=mark-]")]
+            .filter((one) => one.classList.contains("mark-failed")
+                !== (one.nextElementSibling?.classList.contains("struck") ?? false)).length""")
+        assert (path, marks) == (path, 0)
+        lines = await page.evaluate("""() => [...document.querySelectorAll(".chart svg")].map(
+            (svg) => [...new Set([...svg.querySelectorAll("[class^=line-]")]
+                .map((one) => one.classList[0]))]
+                .map((name) => getComputedStyle(svg.querySelector("." + name)).strokeDasharray))""")
+        assert all(len(set(dashes)) == len(dashes) for dashes in lines), (path, lines)
+
+
+async def test_who_may_change_nothing_is_shown_no_button_that_would(
+    browser: Browser, scene: str, axe: str, paths: list[str]
+) -> None:
+    with served(scene, read_only=True) as site:
+        async with watched(browser, site) as page:
+            for path in (one for one in paths if not one.startswith("act?")):
+                await page.goto(f"{site.url}/{path}")
+                acts = page.locator(
+                    "#live form[method=post], #live a[href*='/act?'], #live td.mark"
+                )
+                assert (path, await acts.count()) == (path, 0)
+                assert (path, await barriers(page, axe)) == (path, [])
+            await page.goto(f"{site.url}/queues/exports")
+            assert await page.get_by_text("offpath queues pause exports").is_visible()
+            answer = await page.goto(f"{site.url}/act?verb=queue.pause&name=mail&back=/queues")
+            assert answer is not None
+            assert answer.status == 403
+
+
+async def test_a_page_that_cannot_be_asked_again_stays_and_says_since_when(
+    page: Page, site: Served
+) -> None:
+    await page.goto(f"{site.url}/jobs")
+    rows = await page.locator("tbody tr").count()
+    await page.route("**/jobs", lambda route: route.fulfill(status=503, body="away"))
+    await page.get_by_text("last seen").wait_for()
+    assert await page.locator("tbody tr").count() == rows
+    await page.unroute("**/jobs")
+    await page.wait_for_function("document.querySelector('#fresh').textContent === ''")
+
+
+async def test_a_page_that_is_still_asked_for_can_be_used(page: Page, site: Served) -> None:
+    """An answer that does not come holds up no link, no key and no menu."""
+    await page.goto(f"{site.url}/jobs")
+    hung: list[Route] = []
+    asked = asyncio.Event()
+
+    def hang(route: Route) -> None:
+        hung.append(route)
+        asked.set()
+
+    await page.route("**/jobs", hang)
+    await asyncio.wait_for(asked.wait(), 30)
+    assert await page.locator("tbody tr").count() > 20
+    await page.keyboard.press("?")
+    assert await page.get_by_role("dialog").is_visible()
+    await page.keyboard.press("Escape")
+    await page.get_by_role("link", name="Queues", exact=True).click()
+    await page.wait_for_url(f"{site.url}/queues")
+    for one in hung:
+        await one.abort()

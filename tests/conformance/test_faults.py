@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from offpath.model.brief import DeadTally, FaultCount
 from offpath.model.job import DeadReason, Failure
@@ -20,7 +21,7 @@ async def died(store: Store, message: str, type: str = "Boom", **fields: object)
     return job.id
 
 
-async def told(store: Store, **fields: int) -> list[tuple[str | None, int]]:
+async def told(store: Store, **fields: Any) -> list[tuple[str | None, int]]:
     """The keys and how many jobs have each."""
     return [(one.key, one.jobs) for one in (await store.faults(**fields)).items]
 

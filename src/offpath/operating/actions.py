@@ -179,11 +179,11 @@ class Advanced(Struct, frozen=True, kw_only=True):
 
 async def advance(app: App, record: ActionRecord) -> Advanced:
     """Do one step of an action; only by its holder. Raises as :func:`carry_out`."""
-    # whoever stopped it since the last step wants that no more rows are changed
-    if record.cursor is not None:
-        held = await app.store().step_action(_so_far(record))
-        if held is None or held.state is not ActionState.RUNNING:
-            return Advanced(record=held or await action(app, record.id), lost=True)
+    # whoever stopped it, or took it over, wants that no more rows are changed: also before the
+    # first step, which may come late
+    held = await app.store().step_action(_so_far(record))
+    if held is None or held.state is not ActionState.RUNNING:
+        return Advanced(record=held or await action(app, record.id), lost=True)
     progress, elsewhere = await _progress(app, record)
     stepped = await app.store().step_action(progress)
     if stepped is None:

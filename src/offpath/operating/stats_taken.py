@@ -55,7 +55,9 @@ class TakenStats:
                 self._count(passed, "routers", router, (one.name, router), one.value)
         return StatSpan(
             jobs=_some(jobs),
-            **timed,
+            wait=timed["wait"],
+            queue_wait=timed["queue_wait"],
+            run=timed["run"],
             messages=_some(messages),
             passed=passed,
         )
