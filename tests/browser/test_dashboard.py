@@ -191,7 +191,7 @@ async def test_no_state_is_told_by_its_colour_alone(
     """Each has a sign and a word; of the marks on a time line those that failed are struck."""
     for path in paths:
         await page.goto(f"{site.url}/{path}")
-        states = await page.locator("#live [class*=tone-].state").all_inner_texts()
+        states = await page.locator("#live [class*=tone-].state").all_text_contents()
         assert [one for one in states if len(one.split()) < 2] == [], path
         marks = await page.evaluate("""() => [...document.querySelectorAll("rect[class^=mark-]")]
             .filter((one) => one.classList.contains("mark-failed")
@@ -232,7 +232,7 @@ async def test_a_page_that_cannot_be_asked_again_stays_and_says_since_when(
     await page.get_by_text("last seen").wait_for()
     assert await page.locator("tbody tr").count() == rows
     await page.unroute("**/jobs")
-    await page.wait_for_function("document.querySelector('#fresh').textContent === ''")
+    await page.wait_for_selector("#fresh:empty", state="attached")
 
 
 async def test_a_page_that_is_still_asked_for_can_be_used(page: Page, site: Served) -> None:

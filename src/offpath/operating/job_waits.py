@@ -57,7 +57,7 @@ def _name(recorded: str) -> str | None:
 
 
 async def step_list(app: App, job_id: str, seen: Redaction = PLAIN) -> StepList:
-    """What a job has recorded, with the times. A job that is not there has none."""
+    """The records of a job with their times. A job that is not there has none."""
     if not app.store().capabilities.offers(Profile.WORKFLOWS):
         return StepList(items=())
     found = await app.store().step_records(job_id)

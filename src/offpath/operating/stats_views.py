@@ -102,7 +102,7 @@ class StatsDocument(Struct, frozen=True, kw_only=True):
     router: str | None
     points: tuple[StatPoint, ...]
     waits: WaitShares
-    """Those of the whole range."""
+    """The bounds over the whole range."""
     yesterday: tuple[StatPoint, ...] = ()
     """The points of a day before, where they are asked for."""
     yesterday_step: int = 0

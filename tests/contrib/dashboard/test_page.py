@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
 TOKEN = "a token of the tests, long enough"
 UVICORN, GUNICORN = ("uvicorn", "--port"), ("gunicorn", "--workers=4", "--threads=4", "--bind")
-SERVERS = {
-    "with_fastapi": UVICORN,
-    "with_litestar": UVICORN,
-    "with_django": UVICORN,
-    "with_django_wsgi": GUNICORN,
-    "with_flask": GUNICORN,
-}
+ASGI_GUNICORN = ("gunicorn", "--workers=4", "--worker-class=asgi", "--bind")
+SERVERS = (
+    ("with_fastapi", UVICORN),
+    ("with_fastapi", ("uvicorn", "--workers=4", "--port")),
+    ("with_fastapi", ASGI_GUNICORN),
+    ("with_litestar", UVICORN),
+    ("with_django", UVICORN),
+    ("with_django_wsgi", GUNICORN),
+    ("with_flask", GUNICORN),
+)
 PAGES = ("", "jobs", "dead", "groups", "queues", "tasks", "config", "sweeps", "api/v1/overview")
 
 
@@ -81,10 +84,12 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("module", SERVERS)
-async def test_each_framework_mounts_it(processes: Processes, module: str) -> None:
+@pytest.mark.parametrize(("module", "command"), SERVERS)
+async def test_each_framework_mounts_it(
+    processes: Processes, module: str, command: tuple[str, ...]
+) -> None:
     port = free_port()
-    server, *options = SERVERS[module]
+    server, *options = command
     place = str(port) if server == "uvicorn" else f"127.0.0.1:{port}"
     one = processes.start("-m", server, *options, place, f"{module}:service")
     visitor = Visitor(port)

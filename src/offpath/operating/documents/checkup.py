@@ -21,7 +21,7 @@ class CheckDocument(Struct, frozen=True, kw_only=True):
     name: str
     level: Level
     message: str
-    """What was found, and what to do about it."""
+    """The finding, and what to do about it."""
 
 
 class CheckupDocument(Struct, frozen=True, kw_only=True):

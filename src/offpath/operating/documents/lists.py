@@ -81,7 +81,7 @@ class BriefList(Struct, frozen=True, kw_only=True):
     """The most rows that one page looks at."""
 
 
-class StateCount(Struct, frozen=True, kw_only=True):
+class CountedState(Struct, frozen=True, kw_only=True):
     """The jobs of one state."""
 
     state: JobState
@@ -93,7 +93,7 @@ class StateCount(Struct, frozen=True, kw_only=True):
 class CountsDocument(Struct, frozen=True, kw_only=True):
     """The jobs in each state that has not ended, and the dead. The others are not counted."""
 
-    items: tuple[StateCount, ...]
+    items: tuple[CountedState, ...]
     oldest_dead_at: datetime | None
     """The time when the job died that has been dead for longest."""
 
@@ -200,11 +200,11 @@ def describe_counts(queues: Sequence[QueueRecord], dead: DeadTally) -> CountsDoc
         JobState.RUNNING: [one.running for one in queues],
     }
     told = [
-        StateCount(state=state, jobs=sum(several), more=max(several, default=0) >= MOST_COUNTED)
+        CountedState(state=state, jobs=sum(several), more=max(several, default=0) >= MOST_COUNTED)
         for state, several in waiting.items()
     ]
     told.append(
-        StateCount(state=JobState.DEAD, jobs=dead.jobs, more=dead.jobs >= MOST_COUNTED_DEAD)
+        CountedState(state=JobState.DEAD, jobs=dead.jobs, more=dead.jobs >= MOST_COUNTED_DEAD)
     )
     return CountsDocument(items=tuple(told), oldest_dead_at=dead.oldest_at)
 

@@ -75,10 +75,14 @@ async def _crawl(site: Site) -> dict[str, str]:
     return found
 
 
+_ALIKE_WITHOUT = {"sort", "enqueued_after", "range", "compare", "after"}
+"""Fields of a query without which a page has the same parts."""
+
+
 def _shape(link: str) -> str:
     """The path of a link, and the names of its filters: one value of a filter is as another."""
     path, _, query = re.sub(r"[0-9a-f-]{36}", "ID", link).partition("?")
-    names = {pair.partition("=")[0] for pair in html.unescape(query).split("&")}
+    names = {pair.partition("=")[0] for pair in html.unescape(query).split("&")} - _ALIKE_WITHOUT
     return f"{re.sub('/queues/.+', '/queues/NAME', path)}?{sorted(names)}" if query else path
 
 
