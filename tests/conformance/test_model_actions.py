@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -207,7 +207,7 @@ async def test_actions_change_what_was_seen_once_and_nothing_else(
     async with App(store=store, clock=clock, auto_start=False) as app:
         await asyncio.to_thread(
             run_state_machine_as_test,
-            lambda: ActionMachine(app, store, clock, loop),
+            cast("Any", lambda: ActionMachine(app, store, clock, loop)),
             settings=settings(
                 max_examples=12,
                 stateful_step_count=25,

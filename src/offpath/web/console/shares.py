@@ -6,8 +6,8 @@ Fifty viewers cost one: who asks while an answer is being made waits for that on
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -33,7 +33,7 @@ class SharedAnswers:
     async def get(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
         """The answer of ``make``, or the one that was made for another within the last second."""
         kept = self._kept.get(key)
-        if kept is not None and time.monotonic() - kept[0] < FOR:
+        if kept is not None and monotonic() - kept[0] < FOR:
             found: T = kept[1]
             return found
         coming = self._coming.setdefault(asyncio.get_running_loop(), {})
@@ -52,7 +52,7 @@ class SharedAnswers:
         asks and the last one is older than ``keep`` seconds. None while the first is not there.
         """
         kept = self._slow.get(key)
-        if kept is None or time.monotonic() - kept[0] >= keep:
+        if kept is None or monotonic() - kept[0] >= keep:
             making = self._begun(key, make)
             if kept is None:
                 await asyncio.wait({making}, timeout=wait)
@@ -70,7 +70,7 @@ class SharedAnswers:
 
     async def _kept_long(self, key: str, make: Callable[[], Awaitable[T]]) -> None:
         answer = await make()
-        self._slow[key] = (time.monotonic(), answer)
+        self._slow[key] = (monotonic(), answer)
 
     def forget(self) -> None:
         """Give nothing again: something was changed."""
@@ -80,7 +80,7 @@ class SharedAnswers:
         self._changes += 1
 
     async def _made(self, key: str, make: Callable[[], Awaitable[T]], changes: int) -> T:
-        began = time.monotonic()
+        began = monotonic()
         answer = await make()
         if len(self._kept) >= _MOST:
             self._kept.clear()

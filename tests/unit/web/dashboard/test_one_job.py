@@ -90,7 +90,7 @@ async def test_a_job_tells_its_steps_and_what_it_enqueued() -> None:
         return n
 
     @app.task
-    async def whole(ctx: offpath.Context) -> offpath.Plan[None, None]:
+    async def whole(ctx: offpath.Context) -> offpath.Plan[Any, Any]:
         await ctx.step("render", _render)
         return ctx.queue(part.job(0), part.job(1))
 

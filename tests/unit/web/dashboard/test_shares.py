@@ -8,7 +8,8 @@ import pytest
 
 import offpath
 from offpath.web import auth, dashboard
-from offpath.web.console import application, shares
+from offpath.web.console import shares
+from offpath.web.console.renderer import Pages
 from offpath.web.console.shares import SharedAnswers
 from offpath.web.viewers import VIEWER
 from tests.unit.web.dashboard.rig import Site
@@ -37,12 +38,12 @@ async def test_who_comes_while_an_answer_is_made_waits_for_that_one() -> None:
     waiting[0].cancel()  # who leaves takes it away from nobody
     make.go.set()
     assert await asyncio.gather(*waiting[1:]) == [1, 1]
-    assert (await answers.get("a", make), await answers.get("b", make)) == (1, 2)
+    assert [await answers.get("a", make), await answers.get("b", make)] == [1, 2]
 
 
 async def test_an_answer_is_given_again_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(shares.time, "monotonic", lambda: now)
+    monkeypatch.setattr(shares, "monotonic", lambda: now)
     answers, make = SharedAnswers(), Maker()
     make.go.set()
     assert await answers.get("a", make) == 1
@@ -82,13 +83,13 @@ async def test_twenty_viewers_cost_one_page_and_each_sees_its_own_name(
     app: offpath.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rendered = []
-    render = application.Pages.render
+    render = Pages.render
 
-    def counting(self: application.Pages, template: str, **values: object) -> str:
+    def counting(self: Pages, template: str, **values: object) -> str:
         rendered.append(template)
         return render(self, template, **values)
 
-    monkeypatch.setattr(application.Pages, "render", counting)
+    monkeypatch.setattr(Pages, "render", counting)
     monkeypatch.setattr(shares, "FOR", 60.0)
     site = Site(dashboard(app, auth=auth.token({"<ann>": ANN, "ben": BEN})))
     asked = [site.get("/jobs", {"authorization": f"Bearer {one}"}) for one in (ANN, BEN) * 10]
