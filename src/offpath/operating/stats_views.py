@@ -148,6 +148,7 @@ async def stats(
         store.stats(since=since, until=until),
         _rows_before(app, since, until) if compared else _no_rows(),
     )
+    spans = spans_of(rows, since, step)
     coarse = max(step, MINUTE)  # of a day ago no row tells of less
     old = points_of(before, since - _DAY, until - _DAY, coarse, only) if compared else ()
     return StatsDocument(
@@ -156,16 +157,16 @@ async def stats(
         until=until,
         step=step,
         **asdict(only),
-        points=points_of(rows, since, until, step, only),
-        waits=_waits(_only(merged(read(one.body) for one in rows), only)),
+        points=_points(spans, since, until, step, only),
+        waits=_waits(_only(one, only) for one in spans.values()),
         yesterday=old,
         yesterday_step=coarse if compared else 0,
         kept=store.capabilities.offers(Profile.OPERATING),
     )
 
 
-def _waits(span: StatSpan) -> WaitShares:
-    counted = tuple(span.wait.values())
+def _waits(spans: Iterable[StatSpan]) -> WaitShares:
+    counted = tuple(one for span in spans for one in span.wait.values())
     return WaitShares(
         p50=percentile(counted, 0.5), p95=percentile(counted, _P95), p99=percentile(counted, 0.99)
     )
@@ -246,15 +247,30 @@ def points_of(
     only: StatChoice = ALL,
 ) -> tuple[StatPoint, ...]:
     """The points of a range. One of which no row tells is empty, and not zero."""
+    return _points(spans_of(rows, since, step), since, until, step, only)
+
+
+def spans_of(rows: Iterable[StatRow], since: datetime, step: int) -> dict[int, StatSpan]:
+    """The spans of a range by their numbers, all that was told of each as one.
+
+    Each row is read once: those of two days are megabytes.
+    """
     width = timedelta(seconds=step)
-    spans: dict[int, list[StatSpan]] = {}
+    told: dict[int, list[StatSpan]] = {}
     for row in rows:
-        spans.setdefault((row.at - since) // width, []).append(read(row.body))
+        told.setdefault((row.at - since) // width, []).append(read(row.body))
+    return {number: merged(several) for number, several in told.items()}
+
+
+def _points(
+    spans: Mapping[int, StatSpan], since: datetime, until: datetime, step: int, only: StatChoice
+) -> tuple[StatPoint, ...]:
+    width = timedelta(seconds=step)
     found: list[StatPoint] = []
     waiting: float | None = None
     for number in range((until - since) // width):
         known = spans.get(number)
-        span = None if known is None else _only(merged(known), only)
+        span = None if known is None else _only(known, only)
         point, waiting = _point(since + number * width, span, waiting)
         found.append(point)
     return tuple(found)

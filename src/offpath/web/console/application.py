@@ -36,6 +36,7 @@ from offpath.web.console.queries import RequestQuery, field_text, searched
 from offpath.web.console.readings import READINGS, reading
 from offpath.web.console.renderer import Pages, asset
 from offpath.web.console.runbooks import runbook, runbook_of
+from offpath.web.console.sections import BESIDE, SECTIONS
 from offpath.web.console.sign_in import Cookies, OneTimeCode
 from offpath.web.console.stops import Stop, inside, sentence, unknown_page
 from offpath.web.console.visits import base_of, visit_of
@@ -48,54 +49,6 @@ if TYPE_CHECKING:
 Answer = Callable[[Request], Awaitable[Response]]
 API: Final = "/api/v1"
 _YEAR: Final = "public, max-age=31536000, immutable"
-SECTIONS: Final = (
-    (
-        "",
-        (("overview", "/", "Overview"), ("stats", "/stats", "Charts")),
-    ),
-    (
-        "Work",
-        (
-            ("jobs", "/jobs", "Jobs"),
-            ("dead", "/dead", "Dead letters"),
-            ("groups", "/groups", "Groups"),
-            ("gates", "/gates", "Gates"),
-            ("signals", "/signals", "Signals"),
-            ("tasks", "/tasks", "Tasks"),
-            ("queues", "/queues", "Queues"),
-            ("schedules", "/schedules", "Schedules"),
-            ("limits", "/limits", "Limits"),
-        ),
-    ),
-    (
-        "Events",
-        (
-            ("messages", "/messages", "Messages"),
-            ("endpoints", "/endpoints", "Endpoints"),
-            ("log", "/log", "Log"),
-            ("routers", "/routers", "Routers"),
-        ),
-    ),
-    (
-        "Service",
-        (
-            ("workers", "/workers", "Workers"),
-            ("sweeps", "/sweeps", "Sweeps"),
-            ("health", "/health", "Health"),
-            ("actions", "/actions", "Actions"),
-            ("config", "/config", "Configuration"),
-        ),
-    ),
-)
-"""The menu: headings, each with the name, the path and the words of its pages."""
-_BESIDE: Final = {
-    "jobs": ("counts",),
-    "job": ("steps", "children"),
-    "dead": ("faults", "counts"),
-    "group": ("graph",),
-    "health": ("doctor",),
-}
-"""Readings that are shown on another one's page."""
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -318,7 +271,7 @@ class Console:
         told: dict[str, Any] | None = None,
     ) -> str:
         """The text of a page, in which the viewer has no name yet."""
-        names = _BESIDE.get(one.name, ())
+        names = BESIDE.get(one.name, ())
         found, *others = await asyncio.gather(
             self._read(place, one, request, query=query),
             *(self._read(place, reading(name), request, query="") for name in names),
@@ -474,7 +427,7 @@ def _matching(path: str) -> str:
 
 
 def _paged(one: DocumentReading) -> bool:
-    return one.paged and all(one.name not in beside for beside in _BESIDE.values())
+    return one.paged and all(one.name not in beside for beside in BESIDE.values())
 
 
 def _list_of(one: DocumentReading | None, request: Request, rest: str) -> str:
