@@ -427,9 +427,8 @@ class App(
         from offpath.jobs.worker.app_worker import AppWorker
         from offpath.jobs.worker.settings import hooks_in, overridden, worker_terms
         from offpath.jobs.worker.terms import Parts
-        from offpath.sweeps.catalogue import upkeep_of
         from offpath.sweeps.fleet import WorkerSweeps
-        from offpath.sweeps.recorded import recorded
+        from offpath.sweeps.recorded import upkeep_in
         from offpath.sweeps.sweeper import SweepParts
 
         settings = overridden(self.settings, overrides)
@@ -451,9 +450,7 @@ class App(
             log_context=self._log_context,
             extensions=self._extended(),
             resources=self._shared(),
-            upkeep=recorded(
-                upkeep_of(lambda: store, settings, self._redrive, self._report), shared
-            ),
+            upkeep=upkeep_in(settings, self._redrive, shared),
             loops=(
                 self.schedules.ticker(self.clock, self._report, store).loop(),
                 *(self._events.loops(store) if settings.relays else ()),

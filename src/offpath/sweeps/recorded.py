@@ -6,8 +6,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from offpath.config import Settings
 from offpath.jobs.worker.upkeep import Upkeep, UpkeepPass
+from offpath.model.redrive import Redrive
 from offpath.model.tally import SweepResult, Tally
+from offpath.sweeps.catalogue import upkeep_of
 from offpath.sweeps.run_log import RunLog
 from offpath.sweeps.sweeper import SweepParts
 
@@ -30,6 +33,11 @@ class RecordedPass:
         result = SweepResult(name=self._name, tally=tally, seconds=clock.monotonic() - began)
         await self._log.note(result, self._parts.report)
         return tally
+
+
+def upkeep_in(settings: Settings, redrive: Redrive | None, parts: SweepParts) -> Upkeep:
+    """The passes that a worker makes for the fleet, with a record of those that found something."""
+    return recorded(upkeep_of(lambda: parts.store, settings, redrive, parts.report), parts)
 
 
 def recorded(upkeep: Upkeep, parts: SweepParts) -> Upkeep:
