@@ -71,7 +71,7 @@ def filter_for(target: JobsTarget, allowed: frozenset[JobState]) -> JobFilter:
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    """The earlier of two bounds; None is no bound."""
+    """The earlier of two bounds; None stands for the lack of one."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 

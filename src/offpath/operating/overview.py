@@ -70,7 +70,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     """The number at which counts of a queue stop: so many, or more."""
     queues: tuple[QueueStanding, ...]
     rates: dict[str, QueueRate]
-    """The pace of queues in the last five minutes, by name, where anything was told of them."""
+    """The pace of queues in the last five minutes, by name; of those with stats alone."""
     oldest_dead_at: datetime | None
     """The time when the job died that has been dead for longest."""
     faults: FaultsDocument

@@ -193,7 +193,7 @@ class QueueRate(Struct, frozen=True, kw_only=True):
 
 
 async def queue_rates(app: App) -> dict[str, QueueRate]:
-    """The pace of each queue that anything was told of in the last five minutes."""
+    """The pace of each queue in the last five minutes; of those with stats alone."""
     store = app.store()
     now = await store.ping()
     rows = await store.stats(since=now - timedelta(seconds=_LATELY), until=now)
@@ -251,7 +251,7 @@ def points_of(
 
 
 def spans_of(rows: Iterable[StatRow], since: datetime, step: int) -> dict[int, StatSpan]:
-    """The spans of a range by their numbers, all that was told of each as one.
+    """The spans of a range by their numbers, the rows of each as one.
 
     Each row is read once: those of two days are megabytes.
     """

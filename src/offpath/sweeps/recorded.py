@@ -26,7 +26,7 @@ class RecordedPass:
         self._log = RunLog(name, parts.holder, parts.store, parts.clock, parts.new_id, every=EVERY)
 
     async def move(self, limit: int) -> Tally:
-        """Move up to ``limit`` rows. What it raises is told by its loop, and is no run."""
+        """Move up to ``limit`` rows. What it raises, its loop tells: it is not kept."""
         clock = self._parts.clock
         began = clock.monotonic()
         tally = await self._pass.move(limit)
