@@ -26,10 +26,13 @@ async def test_every_order_has_its_receipt_whatever_was_restarted(
 ) -> None:
     write_files("sqlalchemy.md", tmp_path)
     url, port = own_postgres.url, free_port()
-    run = Processes(tmp_path, {"DATABASE_URL": url, "OFFPATH_POLL_INTERVAL": "0.2"})
+    run = Processes(
+        tmp_path, {"DATABASE_URL": url, "OFFPATH_POLL_INTERVAL": "0.2", "PYTHONPATH": ""}
+    )
     try:
-        run.run("-m", "alembic", "upgrade", "head")
-        run.run("-m", "alembic", "check")
+        # -P: a command of its own, as a reader has, does not find the modules of its folder
+        run.run("-P", "-m", "alembic", "upgrade", "head")
+        run.run("-P", "-m", "alembic", "check")
         run.start("-m", "uvicorn", "service:service", "--port", str(port))
         run.start("-m", "offpath", "worker", "jobs:app")
         home = f"http://127.0.0.1:{port}/orders?item=a"
