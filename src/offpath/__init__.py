@@ -51,6 +51,8 @@ if typing.TYPE_CHECKING:
         all_succeeded,
         any_succeeded,
         at_least,
+        descendants_settled,
+        descendants_succeeded,
         gate,
     )
     from offpath.jobs.values.handle import Handle
@@ -123,6 +125,8 @@ __all__ = [
     "all_succeeded",
     "any_succeeded",
     "at_least",
+    "descendants_settled",
+    "descendants_succeeded",
     "extend",
     "gate",
     "retry",
@@ -191,6 +195,8 @@ _PLACES = {
         "all_succeeded",
         "any_succeeded",
         "at_least",
+        "descendants_settled",
+        "descendants_succeeded",
         "gate",
     ),
     "offpath.jobs.values.handle": ("Handle",),

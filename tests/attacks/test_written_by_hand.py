@@ -150,7 +150,12 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "counting": ("'foreign'",),
         "deadline": TIME,
     },
-    "offpath_gate_watch": {"place": ("-1", *WIDE), "early": FLAG, "outcome": ("'foreign'",)},
+    "offpath_gate_watch": {
+        "place": ("-1", *WIDE),
+        "early": FLAG,
+        "led": FLAG,
+        "outcome": ("'foreign'",),
+    },
     "offpath_step": {"position": POSITION, "kind": ("'foreign'",)},
     "offpath_signal": {
         "position": POSITION,

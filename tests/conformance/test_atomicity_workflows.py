@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from offpath.model.effects import Effects
 from offpath.model.gate import Counting, NewGate
@@ -262,6 +263,24 @@ async def _redrive_behind_gates(store: Store, clock: ManualClock) -> Call:
     return lambda: store.redrive([JobRedrive(id=uid(n)) for n in (10, 22)])
 
 
+async def _lead_on(store: Store, clock: ManualClock) -> Call:
+    """Jobs that end together, with gates over both and over one, and what they lead to."""
+    jobs = await _family(store, 2)
+    led = [
+        replace(gate(51, 10), descendants=True),
+        replace(gate(52, 10, 11), descendants=True),
+    ]
+    await store.commit(
+        Effects(jobs=(job(20, LATER, gate=uid(51)), job(21, LATER, gate=uid(52))), gates=tuple(led))
+    )
+    return lambda: store.settle(
+        [
+            Settlement(job=one, outcome=Succeeded(), effects=Effects(jobs=(job(n), job(n + 10))))
+            for n, one in enumerate(jobs, 30)
+        ]
+    )
+
+
 async def _delete_all(store: Store, clock: ManualClock) -> Call:
     """The last jobs of a group and of a gate, with steps and something to undo."""
     jobs = await _family(store, 1)
@@ -430,6 +449,7 @@ SCENARIOS: dict[str, Scenario] = {
     "cancel to gates": _cancel_to_gates,
     "redrive from gates": _redrive_from_gates,
     "redrive behind gates": _redrive_behind_gates,
+    "gates over descendants": _lead_on,
     "delete all": _delete_all,
     "put step": _put_step,
     "put undo": _put_undo,

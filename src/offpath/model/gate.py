@@ -24,6 +24,8 @@ class When(Struct, frozen=True, kw_only=True):
 
     need: int | None = None
     of: Counting = Counting.SUCCEEDED
+    descendants: bool = False
+    """All that the watched jobs led to is waited for, too."""
 
     def needed(self, total: int) -> int:
         """The number of ``total`` watched jobs that must have ended so.
@@ -60,6 +62,8 @@ class NewGate(Struct, frozen=True, kw_only=True):
     of: Counting = Counting.SUCCEEDED
     timeout: float | None = None
     """Seconds from the store's now until it gives up. Without it every watched job must exist."""
+    descendants: bool = False
+    """Jobs that a watched one queues with its success are watched from then on, and so on."""
 
 
 class GateRecord(Struct, frozen=True, kw_only=True):

@@ -31,6 +31,12 @@ all_settled = When(of=Counting.SETTLED)
 any_succeeded = When(need=1)
 """One of the watched jobs has succeeded."""
 
+descendants_succeeded = When(descendants=True)
+"""Every watched job has succeeded, and so has all that these led to: the jobs of their plans and of
+``ctx.enqueue``, the jobs of those, and so on."""
+descendants_settled = When(of=Counting.SETTLED, descendants=True)
+"""Every watched job has ended, and so has all that these led to, whichever way."""
+
 
 def at_least(n: int, of: Literal["succeeded", "settled"] | Counting = "succeeded") -> When:
     """``n`` of the watched jobs have succeeded, or (``of="settled"``) have ended whichever way.
@@ -141,9 +147,10 @@ def gate(
     ``on`` takes jobs, handles and ids, also of jobs that are enqueued in the same commit. While it
     waits it costs nothing: the transaction that ends a watched job counts it, and the one that
     makes the condition true makes the held jobs due. ``when`` is ``all_succeeded``,
-    ``all_settled``, ``any_succeeded`` or ``at_least(n)``. As soon as it cannot hold any more, the
-    held jobs are dead with reason ``unsatisfiable``; after ``timeout`` seconds with reason
-    ``gate_timeout``. A held job's own delay and deadline count from its release.
+    ``all_settled``, ``any_succeeded``, ``at_least(n)``, or, to wait for what the jobs of ``on``
+    lead to as well, ``descendants_succeeded`` or ``descendants_settled``. As soon as it cannot hold
+    any more, the held jobs are dead with reason ``unsatisfiable``; after ``timeout`` seconds with
+    reason ``gate_timeout``. A held job's own delay and deadline count from its release.
 
     With a timeout, ``on`` may have ids that nobody has enqueued (yet); without one the commit
     raises ``GateError`` for them. Raises ``GateError`` for a condition that can never hold and for
@@ -173,6 +180,7 @@ def _made(on: object, queue: object, when: object, timeout: float | timedelta | 
         need=needed(when, len(watched)),
         of=condition(when).of,
         timeout=checked_timeout(timeout),
+        descendants=condition(when).descendants,
     )
     jobs = _held(queue)
     if not {job.id for job in jobs}.isdisjoint(watched):
@@ -194,7 +202,8 @@ def condition(when: object) -> When:
     """A condition. Raises ``GateError``."""
     if not isinstance(when, When):
         raise GateError(
-            "when must be offpath.all_succeeded, all_settled, any_succeeded or at_least(n), "
+            "when must be offpath.all_succeeded, all_settled, any_succeeded, at_least(n), "
+            "descendants_succeeded or descendants_settled, "
             f"not {type(when).__name__}"
         )
     return when

@@ -414,6 +414,11 @@ class _Carrier:
         self._links += 1
         # This job itself has succeeded when its plan is carried out: nothing is left to wait for.
         if not need or before == (self._job.id,):
+            if link.when.descendants and before:
+                raise PlanError(
+                    ".next: it follows this job itself, whose descendants it would be one of: list "
+                    "the jobs that it waits for, ctx.queue(...).next(...)"
+                )
             return self._items(link.items, link.level, None, before)
         gate = NewGate(
             id=derive_id(self._job.id, f"next/{self._links}"),
@@ -421,6 +426,7 @@ class _Carrier:
             need=need,
             of=link.when.of,
             timeout=link.timeout,
+            descendants=link.when.descendants,
         )
         if held := self._items(link.items, link.level, gate.id, before):
             self.gates.append(gate)

@@ -8,7 +8,7 @@ from datetime import datetime
 from offpath.model.changes import with_deaths
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
-from offpath.model.job import Enqueued
+from offpath.model.job import Enqueued, JobState, NewJob
 from offpath.model.ledger.changes import Changes
 from offpath.model.ledger.decision import LedgerOp, decide_together
 from offpath.store.memory import gates
@@ -26,6 +26,7 @@ class PlannedEffects:
     __slots__ = (
         "_changes",
         "_gates",
+        "_led",
         "_log",
         "_mail",
         "_now",
@@ -44,6 +45,8 @@ class PlannedEffects:
         self._mail = MailPlan(tables.mailbox, now)
         self._log = LogPlan(tables.log, now)
         self._gates: list[tuple[NewGate, tuple[str, ...]]] = []
+        self._led: list[tuple[NewJob, str]] = []
+        """New jobs, each with the id of the job that it is or has attached to."""
         self._operations: list[LedgerOp] = []
         self._changes: Changes | None = None
 
@@ -59,6 +62,7 @@ class PlannedEffects:
             on = gates.watched(self._tables, gate, holders, self.jobs.ids())
             if gate.id in made or gate.id not in named:  # else nothing would ever remove it
                 self._gates.append((gate, on))
+        self._led += zip(effects.jobs, (each.job_id for each in enqueued), strict=True)
         self.answers += enqueued
         self.answers += [self._mail.add(new) for new in effects.messages]
         for event in effects.log:
@@ -82,6 +86,10 @@ class PlannedEffects:
         # Gates before jobs: a job that waits at one is filed at its row.
         for gate, on in self._gates:
             self._tables.gates.add(gate, on, self._now, self._tables.jobs)
+        if last is not None and self.jobs.record(last).state is JobState.SUCCEEDED:
+            # Before it is filed: its gates would fire without the jobs that it leads to.
+            led = [(job_id, new.gate) for new, job_id in self._led]
+            self._tables.gates.lead_on(last, led, self._tables.jobs)
         group_done = self.jobs.apply(last)
         self._mail.apply()
         self._log.apply()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -35,6 +35,7 @@ class MemoryGate(Struct):
     of: Counting
     deadline: datetime | None
     state: GateState = GateState.OPEN
+    descendants: bool = False
     early: frozenset[str] = frozenset()
     """The watched jobs that were not there when the gate was made."""
     ended: dict[str, bool] = field(default_factory=dict)
@@ -108,6 +109,7 @@ class Gates:
         need = min(new.need, len(on))
         early = frozenset(each for each in on if each not in jobs)
         row = MemoryGate(new.id, on, need, new.of, maybe_later(now, new.timeout), early=early)
+        row.descendants = new.descendants
         self.rows[new.id] = row
         for each in on:
             self.watchers.setdefault(each, {})[new.id] = None
@@ -116,6 +118,26 @@ class Gates:
             if job is not None and job.state.terminal:
                 row.count(job)
         self._judge(row)
+
+    def lead_on(
+        self, job_id: str, led: Sequence[tuple[str, str | None]], jobs: Mapping[str, JobRecord]
+    ) -> None:
+        """Gates that watch a job with all that it leads to watch these new ones, too: each with
+        the gate that holds it.
+        """
+        for gate_id in tuple(self.watchers.get(job_id, ())):
+            row = self.rows[gate_id]
+            if not row.descendants:
+                continue
+            known = set(row.on)
+            new = [each for each, held in led if held != gate_id and each not in known]
+            row.on += tuple(dict.fromkeys(new))
+            row.need = len(row.on)
+            for each in dict.fromkeys(new):
+                self.watchers.setdefault(each, {})[gate_id] = None
+                self._over.setdefault(each, {})[gate_id] = None
+                if each in jobs and jobs[each].state.terminal:
+                    row.count(jobs[each])
 
     def hold(self, job_id: str, gate_id: str) -> None:
         """A new job waits at a gate; one that is not open any more decides about it at once."""

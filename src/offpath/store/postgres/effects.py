@@ -125,14 +125,16 @@ def carry_out(
     *,
     settled: frozenset[str] = frozenset(),
     ended: Collection[str] = (),
+    leading: Mapping[int, str] | None = None,
     joining: Iterable[str] = (),
     sql: Catalogue,
 ) -> Queries[tuple[dict[int, tuple[Enqueued, ...]], GroupWork]]:
     """Write the effects of several settlements; answers by their numbers.
 
     Also returns what is still to be written about groups. ``settled`` are the jobs that this
-    transaction is ending, ``ended`` those of them that it will count in gates; those of ``joining``
-    get a group with a row, company or not.
+    transaction is ending, ``ended`` those of them that it will count in gates, ``leading`` those of
+    these that succeed, by the numbers of their effects; those of ``joining`` get a group with a
+    row, company or not.
     """
     # Before the first statement: what is refused without a look must leave nothing to take back.
     require_keys(one for effects in carried.values() for one in effects.messages)
@@ -146,6 +148,9 @@ def carry_out(
     if gated:
         yield from _require_gates(jobs, made, sql=sql)
     answers, work = yield from add_jobs(jobs, now, made, sql=sql)
+    w, told_of = PostgresWording(sql, now), _by_number(carried, answers)
+    led = {job: told_of[n] for n, job in (leading or {}).items() if told_of.get(n)}
+    yield from gates.hold_led(w, led)
     work.more.update(dict.fromkeys(joining, 0))
     work.operations = {n: one.operations for n, one in carried.items() if one.operations}
     # Rows of jobs still come before messages and gates: see the lock order.
@@ -154,18 +159,22 @@ def carry_out(
         [one for effects in carried.values() for one in effects.messages], now, sql=sql
     )
     yield from add_log([one for effects in carried.values() for one in effects.log], now, sql=sql)
+    yield from gates.lead_on(w, led, jobs, ended)
     if gated:
-        w = PostgresWording(sql, now)
         work.moved += yield from gates.add(w, made, jobs, answers, ended=ended)
         work.end_moved(work.moved)
-    of_jobs, of_messages = iter(answers), iter(written)
+    of_messages = iter(written)
     return {
-        n: (
-            *(next(of_jobs) for _ in effects.jobs),
-            *(next(of_messages) for _ in effects.messages),
-        )
+        n: (*told_of[n], *(next(of_messages) for _ in effects.messages))
         for n, effects in carried.items()
     }, work
+
+
+def _by_number(
+    carried: Mapping[int, Effects], answers: Iterable[Enqueued]
+) -> dict[int, tuple[Enqueued, ...]]:
+    of_jobs = iter(answers)
+    return {n: tuple(next(of_jobs) for _ in effects.jobs) for n, effects in carried.items()}
 
 
 def _hold_others(jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogue) -> Queries[None]:

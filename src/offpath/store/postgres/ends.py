@@ -135,6 +135,14 @@ class AppliedBatch:
             if one.watched and one.over
         }
 
+    def leading(self) -> dict[int, str]:
+        """The numbers of those that gates watch and that have succeeded, with their jobs."""
+        return {
+            n: self.settlements[n].job.id
+            for n, one in self.ended.items()
+            if one.watched and one.state is JobState.SUCCEEDED
+        }
+
     def keep(self) -> float | None:
         """The time for which jobs that die of these ends are kept: the longest of what failed."""
         keeps = [

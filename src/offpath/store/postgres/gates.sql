@@ -89,17 +89,61 @@ returning id::text
 -- name: add_watches
 -- What new gates watch. Of a job that has ended "known" says how, of one that is not there "early".
 with watched as materialized (
-    select (o.watch ->> 0)::uuid as job, b.id as gate, o.n, o.watch ->> 1 as known
-    from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, jobs jsonb)
+    select (o.watch ->> 0)::uuid as job, b.id as gate, o.n, o.watch ->> 1 as known, b.led
+    from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, led boolean, jobs jsonb)
     cross join lateral jsonb_array_elements(b.jobs) with ordinality as o (watch, n)
 ),
 unseen as (
     insert into offpath.unseen (id) select distinct w.job from watched w where w.known = 'early'
 )
-insert into offpath.gate_watch (job, gate, n, early, outcome)
+insert into offpath.gate_watch (job, gate, n, early, outcome, led)
 select
-    w.job, w.gate, w.n, coalesce(w.known = 'early', false), nullif(w.known, 'early')
+    w.job, w.gate, w.n, coalesce(w.known = 'early', false), nullif(w.known, 'early'), w.led
 from watched w
+
+-- name: gates_led_on
+-- The open gates that watch these jobs with all that they lead to.
+select g.id::text, w.job::text
+from offpath.gate_watch w
+join offpath.job_gate g on g.id = w.gate
+where w.job = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    and w.led
+    and w.outcome is null
+    and g.state = 'open'
+
+-- name: lead_on
+-- Gates, which are held, watch these jobs, too, with all that they lead to. One that has ended counts.
+insert into offpath.gate_watch (job, gate, n, led, outcome)
+select
+    b.job, b.gate, g.total + b.place, true,
+    case
+        when j.state = 'succeeded' then 'succeeded'
+        when j.state in ('dead', 'cancelled') then 'failed'
+    end
+from (
+    select (o.one ->> 'job')::uuid as job, (o.one ->> 'gate')::uuid as gate, o.place
+    from jsonb_array_elements(:batch::text::jsonb) with ordinality as o (one, place)
+) as b
+join offpath.job_gate g on g.id = b.gate
+join offpath.job j on j.id = b.job
+where j.gate is distinct from b.gate
+on conflict (job, gate) do nothing
+
+-- name: sum_watches
+-- Gates, which are held and watch more jobs than before, wait for all of them.
+update offpath.job_gate g
+set total = s.total, need = s.total, succeeded = s.succeeded, failed = s.failed
+from (
+    select
+        w.gate,
+        count(*) as total,
+        count(*) filter (where w.outcome = 'succeeded') as succeeded,
+        count(*) filter (where w.outcome = 'failed') as failed
+    from offpath.gate_watch w
+    where w.gate = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+    group by w.gate
+) as s
+where g.id = s.gate
 
 -- name: known_gates
 -- Those of these gates that are there, and what they are.

@@ -175,6 +175,7 @@ def settle_steps(
             now,
             settled=batch.ids(),
             ended=batch.watched(),
+            leading=batch.leading(),
             joining=batch.makers(carried),
             sql=sql,
         )

@@ -84,13 +84,52 @@ def _make(
         return {}, set()
     known = {each: _OUTCOMES[ended] for each, ended in standing.items() if ended}
     known |= dict.fromkeys(others - standing.keys(), "early")
-    watches = [_Watches(one.id, [(job, known.get(job)) for job in one.on]) for one in fresh]
+    watches = [
+        _Watches(one.id, one.led, [(job, known.get(job)) for job in one.on]) for one in fresh
+    ]
     yield w.sql["add_watches"](batch=w.batch(watches))
     if standing:
         # The mark spares the end of every other job the look for gates.
         yield w.sql["watch_jobs"](ids=w.ids(standing))
     states = {one.id: one.verdict() for one in fresh}
     return {gate: one for gate, one in states.items() if one is not GateState.OPEN}, new
+
+
+def hold_led(w: Wording, led: Mapping[str, Sequence[Enqueued]]) -> Queries[None]:
+    """Hold the jobs that those of :func:`lead_on` attached to: they may end in this moment."""
+    if others := {one.job_id for each in led.values() for one in each if not one.created}:
+        yield w.sql["lock_jobs"](ids=w.ids(others))
+
+
+def lead_on(
+    w: Wording,
+    led: Mapping[str, Sequence[Enqueued]],
+    jobs: Sequence[NewJob],
+    ended: Collection[str],
+) -> Queries[None]:
+    """Have gates that wait for descendants watch what jobs queue that succeed here (``led``).
+
+    Before these, which are among ``ended``, are counted: their gates would fire without the others.
+    ``jobs`` are all new ones.
+    """
+    # A look without locks: nearly no gate waits for descendants.
+    if not led or not (yield w.sql["gates_led_on"](ids=w.ids(led))):
+        return
+    # All gates of this transaction at once, in one order.
+    joined = {_named(w, job.gate) for job in jobs if job.gate}
+    yield w.sql["lock_gates"](ids=w.ids(joined), watching=w.ids(ended))
+    rows = yield w.sql["gates_led_on"](ids=w.ids(led))
+    if batch := [_Led(gate, one.job_id) for gate, job in rows for one in led[job]]:
+        yield w.sql["watch_jobs"](ids=w.ids(one.job for one in batch))
+        yield w.sql["lead_on"](batch=w.batch(batch))
+        yield w.sql["sum_watches"](ids=w.ids(one.gate for one in batch))
+
+
+class _Led(Struct, frozen=True):
+    """A new job that a gate watches, as ``lead_on`` takes it."""
+
+    gate: str
+    job: str
 
 
 _OUTCOMES: Final = {1: "succeeded", -1: "failed"}
@@ -108,6 +147,7 @@ class _New(Struct, frozen=True, kw_only=True):
     failed: int
     counting: str
     on: tuple[str, ...]
+    led: bool
 
     def verdict(self) -> GateState:
         """The state that it has by the jobs that had ended before it was made."""
@@ -131,6 +171,7 @@ def _new(w: Wording, gate: NewGate, on: tuple[str, ...], standing: Mapping[str, 
         failed=ends.count(-1),
         counting=gate.of.value,
         on=on,
+        led=gate.descendants,
     )
 
 
@@ -138,6 +179,7 @@ class _Watches(Struct, frozen=True):
     """The jobs of a gate in their order, each with what is known, as ``add_watches`` takes them."""
 
     id: str
+    led: bool
     jobs: list[tuple[str, str | None]]
 
 

@@ -16,14 +16,51 @@ returning id
 
 -- name: add_watches
 -- What new gates watch. Of a job that has ended it says how, of one that is not there "early".
-insert into offpath_gate_watch (job, gate, place, early, outcome)
+insert into offpath_gate_watch (job, gate, place, early, outcome, led)
 select
     watched.value ->> 0, new.value ->> 'id', watched.key,
-    watched.value ->> 1 is 'early', nullif(watched.value ->> 1, 'early')
+    watched.value ->> 1 is 'early', nullif(watched.value ->> 1, 'early'), new.value ->> 'led'
 from json_each(:batch) as new
 cross join json_each(new.value, '$.jobs') as watched
 where true
 on conflict (job, gate) do nothing
+
+-- name: gates_led_on
+-- The open gates that watch these jobs with all that they lead to.
+select seen.gate, seen.job
+from offpath_gate_watch as seen
+cross join offpath_job_gate as gate on gate.id = seen.gate
+where
+    seen.job in (select value from json_each(:ids))
+    and seen.led = 1
+    and seen.outcome is null
+    and gate.state = 'open'
+
+-- name: lead_on
+-- Gates watch these jobs, too, with all that they lead to. One that has ended counts.
+insert into offpath_gate_watch (job, gate, place, led, outcome)
+select
+    new.value ->> 'job', new.value ->> 'gate', gate.total + new.key, 1,
+    case
+        when job.state = 'succeeded' then 'succeeded'
+        when job.state = 'dead' or job.state = 'cancelled' then 'failed'
+    end
+from json_each(:batch) as new
+cross join offpath_job_gate as gate on gate.id = new.value ->> 'gate'
+cross join offpath_job as job on job.id = new.value ->> 'job'
+where job.gate is not gate.id or job.gate_left = 1
+on conflict (job, gate) do nothing
+
+-- name: sum_watches
+-- Gates that watch more jobs than before wait for all of them, and count those that have ended.
+update offpath_job_gate set (total, need, succeeded, failed) = (
+    select
+        count(*), count(*),
+        count(*) filter (where seen.outcome = 'succeeded'),
+        count(*) filter (where seen.outcome = 'failed')
+    from offpath_gate_watch as seen where seen.gate = offpath_job_gate.id
+)
+where id in (select value from json_each(:ids))
 
 -- name: count_watches
 -- Notes how watched jobs ended, for each open gate once.

@@ -143,7 +143,7 @@ class _Batch:
         # enqueue a job with the key of its own.
         work = self._carry(mine)
         self._forget_undo()
-        ended = [each for one in mine if (each := self._applied[one.job.id]).ended]
+        ended = self._ended(mine)
         watched = {each.id: each.state == _SUCCEEDED for each in ended if each.watched}
         count = gates.count_ends(self._wording, watched, _kept(self._settlements))
         self._moved += self._session.drive(count)
@@ -155,6 +155,9 @@ class _Batch:
         # Behind all the rest: a declined operation raises, and then nothing of this batch stays.
         self._post(mine)
         return [self._answer(one, due, left, along) for one in self._settlements]
+
+    def _ended(self, mine: Iterable[Settlement]) -> list[_Applied]:
+        return [each for one in mine if (each := self._applied[one.job.id]).ended]
 
     def _hear(self) -> None:
         """Note what gates have done to other jobs."""
@@ -288,12 +291,24 @@ class _Batch:
         left = iter(inserted.answers)
         for one in carriers:
             self._enqueued[one.job.id] = tuple(next(left) for _ in one.effects.jobs)
+        self._lead_on(mine, jobs)
         if known is not NO_GATES:
             self._moved += drive(gates.add(self._wording, made, jobs, inserted.answers))
         self._write(carriers)
         if any(job.announce for job in jobs):
             self._session.stirred = True
         return group_work(jobs, inserted) or GroupWork()
+
+    def _lead_on(self, mine: Sequence[Settlement], jobs: Sequence[NewJob]) -> None:
+        """Have gates that wait for descendants watch the new jobs of those that succeed here."""
+        watched = {each.id: each for each in self._ended(mine) if each.watched}
+        led = {
+            one.job.id: new
+            for one in mine
+            if (each := watched.get(one.job.id)) is not None and each.state == _SUCCEEDED
+            if (new := self._enqueued.get(one.job.id))
+        }
+        self._session.drive(gates.lead_on(self._wording, led, jobs, watched))
 
     def _write(self, carriers: list[Settlement]) -> None:
         """The messages and events of all."""

@@ -1,4 +1,4 @@
--- steps: 1 to 30, 0b41874155ef81bb26bd3007ad1a005f7f37f97034f8a0b08dc285c5161b1019
+-- steps: 1 to 31, 1f1db225511eb700588cbc7312826653aed9c0f4a47ebb4fc2a4ab973ace64f7
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -1106,7 +1106,8 @@ CREATE TABLE "offpath_gate_watch" (
     early integer not null default 0,
     outcome text check (outcome = 'succeeded' or outcome = 'failed'), readable integer generated always as (1) virtual
     constraint gate_watch_place_readable check (place between 0 and 4611686018427387904)
-    constraint gate_watch_early_readable check (early between 0 and 1),
+    constraint gate_watch_early_readable check (early between 0 and 1), led integer not null default 0
+    constraint gate_watch_led_readable check (led between 0 and 1),
     unique (job, gate)
 ) strict;
 
