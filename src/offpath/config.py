@@ -23,6 +23,7 @@ from msgspec import Meta, Struct
 from offpath.errors import ConfigurationError, InvalidArgument
 from offpath.model.durations import seconds_of
 from offpath.model.redact import HIDDEN, redact_url
+from offpath.model.schema_url import in_schema_of
 from offpath.model.served import FORM, OTHERS, Dispatch, by_order, by_queue, refused_queues
 
 PREFIX = "OFFPATH_"
@@ -46,6 +47,9 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     url: str = MEMORY_URL
     """The address of the store: ``memory://``, ``sqlite:///work.db`` or ``postgresql://…``."""
+    schema: str | None = None
+    """The schema of a Postgres store, or the beginning of its tables' names on SQLite: two services
+    share a database and see nothing of each other. It becomes a part of ``url``."""
     app: str | None = None
     """The app that the command line works with, as ``module:attribute``."""
     concurrency: Count = 100
@@ -68,9 +72,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     abort: Literal["release", "fail"] = "release"
     """The fate of a job that a stopping worker aborts: given back, or failed."""
     backlog_after: Seconds = 60.0
-    """The time for which a worker must be full, with due work waiting, before ``on_backlog`` is
-    called.
-    """
+    """The time for which a worker is full, with due work, before ``on_backlog`` is called."""
     backlog_every: SomeSeconds | None = None
     """The time between two calls of ``on_backlog`` while the backlog lasts; None: one call."""
     max_deliveries: Annotated[int, Meta(ge=1, le=10_000)] = 3
@@ -88,9 +90,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_children: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
     """The most jobs that an attempt queues in one transaction; those that can go in pieces do."""
     start_timeout: Seconds | None = 300.0
-    """The time for which ``offpath worker`` waits at its start for a store that is away; None for
-    ever.
-    """
+    """The time that ``offpath worker`` waits at its start for a store; None: for ever."""
     store_timeout: SomeSeconds = 5.0
     """The time that a call waits for each answer of a Postgres server; then it is given up."""
     migrate: bool = False
@@ -98,9 +98,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     keep_delivered: Seconds | None = _DAY
     """The time for which delivered events are kept, and can be replayed; None for ever."""
     keep_applied: Seconds | None = 30 * _DAY
-    """The time for which applied inbox messages are kept: a repeat is known for as long; None for
-    ever.
-    """
+    """The time for which applied inbox messages are kept, and repeats are known; None: for ever."""
     keep_log: Seconds | None = 90 * _DAY
     """The time for which the log keeps events that every router has passed; None for ever."""
     keep_actions: Seconds | None = 365 * _DAY
@@ -130,9 +128,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     health_open: bool = False
     """True if the probe may listen, without a token, on an address that others reach."""
     on_dead_loop: Literal["restart", "exit"] = "restart"
-    """The consequence of a loop's death: the loop is started again, or the worker ends with exit
-    code 1.
-    """
+    """The consequence of a loop's death: it is started again, or the worker ends with code 1."""
     job_age_limit: Seconds | None = 300.0
     """The time for which the oldest job of a queue may be due before the fleet is unhealthy; None
     for ever.
@@ -161,6 +157,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Names of one kind (queues of a task, streams, …) that have metric series of their own."""
     origins: tuple[tuple[str, str], ...] = ()
     """Field and origin of what was not left at its default; see :meth:`sources`."""
+
+    def __post_init__(self) -> None:
+        """Put the schema into the URL, which is all that leads to a store."""
+        if self.schema is not None:
+            msgspec.structs.force_setattr(self, "url", in_schema_of(self.url, self.schema))
 
     @property
     def served_queues(self) -> tuple[str, ...]:

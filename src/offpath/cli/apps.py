@@ -157,7 +157,7 @@ def load_shared_app(target: str, url: str | None) -> App:
             f"{target} keeps its jobs in memory, where no other process sees them: give the app "
             "a URL, or set OFFPATH_URL"
         )
-    if url is not None and app.settings.url != normal_url(url):
+    if url is not None and app.settings.url != load_settings(url=url).url:
         own = redact_url(app.settings.url)
         raise ConfigurationError(f"{target} names its own store, {own}: leave --url out")
     return app

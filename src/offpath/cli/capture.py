@@ -10,9 +10,11 @@ import click
 
 from offpath.cli.frame import plain_command
 from offpath.cli.values import Shown
+from offpath.config import load_settings
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.route import SLOTS
+from offpath.model.schema_url import schema_of
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -57,7 +59,7 @@ drop function if exists {function}();
 @click.option("--key", required=True, metavar="COLUMN", help="The column that is the event's key.")
 @click.option("--columns", metavar="COLUMNS", help="The only columns in the events: a,b,c.")
 @click.option("--domain", metavar="NAME", help="The domain of the log.  [default: the table]")
-@click.option("--schema", default="offpath", show_default=True, help="The schema of the store.")
+@click.option("--schema", help="The schema of the store.  [default: of the settings, or offpath]")
 @click.option("--remove", is_flag=True, help="Print what takes the triggers away again.")
 @plain_command
 def capture(
@@ -67,7 +69,7 @@ def capture(
     key: str,
     columns: str | None,
     domain: str | None,
-    schema: str,
+    schema: str | None,
     remove: bool,
 ) -> Shown:
     r"""Print triggers of Postgres that append the changes of TABLE to the log.
@@ -83,7 +85,13 @@ def capture(
     """
     named = None if columns is None else [one.strip() for one in columns.split(",")]
     script = script_of(
-        table, topic=topic, key=key, columns=named, domain=domain, schema=schema, remove=remove
+        table,
+        topic=topic,
+        key=key,
+        columns=named,
+        domain=domain,
+        schema=schema or schema_of(load_settings(database_url=True).url),
+        remove=remove,
     )
     return Shown({"sql": script}, script.splitlines())
 

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from offpath.errors import InvalidArgument
-from offpath.store.programs.dialect import Queries
+from offpath.store.programs.dialect import Queries, in_schema
 from offpath.store.programs.instants import instant
 from offpath.store.protocol import Migration
 from offpath.store.schema import SchemaStep, pending, pieces, steps
-from offpath.store.sql import Catalogue, Row, catalogue, statement
+from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Row, catalogue, schema_name, statement
+from offpath.store.sql import in_schema as named_in
 from offpath.store.within import Dialect, run_within_blocking
 
 PACKAGES: Final = {"postgres": "offpath.store.postgres", "sqlite": "offpath.store.sqlite"}
@@ -29,14 +30,23 @@ def known_steps(dialect: Dialect) -> tuple[SchemaStep, ...]:
     return steps(f"{PACKAGES[dialect]}.migrations")
 
 
-def run_steps(connection: Any, dialect: Dialect, to: int | None = None) -> list[int]:  # noqa: ANN401
+def run_steps(
+    connection: Any,  # noqa: ANN401 - of whichever library
+    dialect: Dialect,
+    to: int | None = None,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+) -> list[int]:
     """Run the pending steps up to the number ``to`` (all); returns the numbers of those run.
 
     They share the fate of the connection's transaction. Raises ``InvalidArgument`` for a step that
     this version does not have, and ``SchemaError`` kinds.
     """
     last = checked_step(dialect, to)
-    program = _on_postgres(last) if dialect == "postgres" else _on_sqlite(last)
+    if dialect == "postgres":
+        program = _on_postgres(last, schema_name(schema))
+    else:
+        program = in_schema(_on_sqlite(last), schema_name(schema))
     return run_within_blocking(connection, program, dialect=dialect)
 
 
@@ -52,20 +62,20 @@ def checked_step(dialect: Dialect, to: int | None) -> int:
     return to
 
 
-def _on_postgres(last: int) -> Queries[list[int]]:
-    sql = catalogue(PACKAGES["postgres"])
+def _on_postgres(last: int, schema: str) -> Queries[list[int]]:
+    sql = catalogue(PACKAGES["postgres"], schema=schema)
     from offpath.store.postgres.migrate import WAITING_LOCK
 
     yield sql[WAITING_LOCK]()
     kept = yield _KEEP()
     yield sql["own_names"]()
     yield sql["as_owner"]()
-    ((schema, record),) = yield sql["has_schema"]()
-    if not schema:
+    ((made, record),) = yield sql["has_schema"]()
+    if not made:
         yield sql["make_schema"]()
     if not record:
         yield sql["make_record"]()
-    done = yield from _pending(sql, last, "postgres")
+    done = yield from _pending(sql, last, "postgres", schema)
     # what follows in this transaction is the caller's
     yield _RESTORE(path=kept[0][0], role=kept[0][1])
     return done
@@ -85,13 +95,15 @@ def _on_sqlite(last: int) -> Queries[list[int]]:
     return (yield from _pending(sql, last, "sqlite"))
 
 
-def _pending(sql: Catalogue, last: int, dialect: Dialect) -> Queries[list[int]]:
+def _pending(
+    sql: Catalogue, last: int, dialect: Dialect, schema: str = DEFAULT_SCHEMA
+) -> Queries[list[int]]:
     rows = yield sql["applied"]()
     left = pending(known_steps(dialect), [_migration(row) for row in rows])
     todo = [step for step in left if step.number <= last]
     for step in todo:
         for number, text in enumerate(_statements(step.within, dialect)):
-            yield statement(f"step_{step.number}_{number}", text)()
+            yield statement(f"step_{step.number}_{number}", named_in(text, schema))()
         values = {"number": step.number, "name": step.name, "checksum": step.checksum}
         if dialect == "sqlite":
             values["applied_at"] = time.time_ns() // 1000

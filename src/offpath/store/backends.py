@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from offpath.config import BACKENDS, normal_url
 from offpath.errors import ConfigurationError, MissingExtra
 from offpath.model.redact import redact_url
+from offpath.model.schema_url import named_in, schema_of, without_schema
 
 if TYPE_CHECKING:
     from offpath.config import Settings
@@ -45,8 +46,8 @@ def make_store(
         case "sqlite":
             from offpath.store.sqlite import SqliteStore
 
-            path = sqlite_path(normal_url(url))
-            return SqliteStore(path) if clock is None else SqliteStore(path, clock=clock)
+            plain = normal_url(url)
+            return SqliteStore(sqlite_path(plain), clock=clock, schema=schema_of(plain))
         case "redis" | "rediss":
             return _redis(normal_url(url), clock, call_timeout)
         case "postgresql":
@@ -119,7 +120,7 @@ def refuse_unlooked(url: str) -> None:
 
 def sqlite_path(url: str) -> str:
     """The file of a SQLite URL: three slashes for a relative path, four for an absolute one."""
-    parts = urlsplit(url)
+    parts = urlsplit(without_schema(url))
     path = unquote(parts.path)
     if parts.netloc:
         raise ConfigurationError(
@@ -129,7 +130,7 @@ def sqlite_path(url: str) -> str:
     if path in {"", "/", "/:memory:"}:
         raise ConfigurationError("a SQLite URL names a file; for a store in memory use memory://")
     if parts.query:
-        raise ConfigurationError("a SQLite URL takes no parameters after `?`")
+        raise ConfigurationError("a SQLite URL takes no parameter after `?` but offpath_schema")
     return path[1:]
 
 
@@ -139,7 +140,9 @@ def place_of(url: str) -> str:
     A relative path leads elsewhere from another folder, which only the absolute one shows.
     """
     if scheme_of(url) == "sqlite":
-        return str(Path(sqlite_path(normal_url(url))).absolute())
+        path = Path(sqlite_path(normal_url(url))).absolute()
+        schema = named_in(url)
+        return str(path) if schema is None else f"{path} (schema {schema})"
     return redact_url(url)
 
 

@@ -31,14 +31,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final
 
 from offpath.errors import InvalidArgument
+from offpath.model import schema_url
 
-DEFAULT_SCHEMA: Final = "offpath"
+DEFAULT_SCHEMA: Final = schema_url.DEFAULT_SCHEMA
 
 Row = Sequence[Any]
 """One row of an answer; values are text, numbers and None, so every driver returns the same."""
@@ -48,6 +49,7 @@ _USE = re.compile(r"/\* part: (?P<part>\S+) \*/")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _SCHEMA_WORD = re.compile(r"\boffpath\b")
+_PREFIX_WORD = re.compile(r"(?<![A-Za-z0-9])offpath_")  # also within sqlite_autoindex_offpath_…
 _NOTHING = re.compile(r"^-- nothing$", re.MULTILINE)
 _BLANKS = re.compile(r"[ \t]*\n\s*")
 
@@ -252,6 +254,28 @@ def in_schema(text: str, schema: str) -> str:
     if checked == DEFAULT_SCHEMA:
         return text
     return _SCHEMA_WORD.sub(f'"{checked}"', text)
+
+
+def with_prefix(text: str, schema: str) -> str:
+    """``text`` of a database without schemas: the names of tables begin with the schema's."""
+    if schema == DEFAULT_SCHEMA:
+        return text
+    return _PREFIX_WORD.sub(f"{schema_name(schema)}_", text)
+
+
+@lru_cache(maxsize=4096)
+def prefixed(statement: Statement, schema: str) -> Statement:
+    """A statement about the tables of a schema, in a database without schemas."""
+    if schema == DEFAULT_SCHEMA:
+        return statement
+    return replace(
+        statement,
+        named=with_prefix(statement.named, schema),
+        pyformat=with_prefix(statement.pyformat, schema),
+        dollar=(dollar := with_prefix(statement.dollar, schema)),
+        wire=dollar.encode(),
+        qmark=with_prefix(statement.qmark, schema),
+    )
 
 
 def schema_name(schema: str) -> str:

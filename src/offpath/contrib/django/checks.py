@@ -159,15 +159,18 @@ def check_schema(
 
 
 def _of_schema(alias: str) -> Iterator[checks.CheckMessage]:
-    from offpath.contrib.django.migration import ours
+    from offpath.contrib.django.migration import schemas_of
 
-    if not ours(alias):
-        return
+    for schema in schemas_of(alias):
+        yield from _of_one(alias, schema)
+
+
+def _of_one(alias: str, schema: str) -> Iterator[checks.CheckMessage]:
     dialect = dialect_of(alias)
-    table = "offpath_migration" if dialect == "sqlite" else "offpath.migration"
+    table = f"{schema}_migration" if dialect == "sqlite" else f"{schema}.migration"
     with connections[alias].cursor() as cursor:
         try:
-            cursor.execute(f"select count(*) from {table}")  # noqa: S608 - one of two names
+            cursor.execute(f"select count(*) from {table}")  # noqa: S608 - a checked name
             count = cursor.fetchone()[0]
         except Exception:  # noqa: BLE001 - whatever the driver raises where there is no table
             count = 0

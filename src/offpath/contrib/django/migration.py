@@ -7,8 +7,10 @@ from typing import Any
 from django.conf import settings
 from django.db.migrations.operations.base import Operation
 
+from offpath.config import load_settings
 from offpath.contrib.django.database import alias_of, dialect_of
 from offpath.contrib.schema_steps import run_steps
+from offpath.store.sql import DEFAULT_SCHEMA as DEFAULT
 
 BACKENDS = frozenset(
     {
@@ -50,7 +52,9 @@ class SchemaSteps(Operation):  # type: ignore[misc] # Django ships no types
         if not ours(connection.alias) or not router.allow_migrate(connection.alias, app_label):
             return
         dialect = dialect_of(connection.alias)
-        run_steps(connection, dialect, self.postgres if dialect == "postgres" else self.sqlite)
+        to = self.postgres if dialect == "postgres" else self.sqlite
+        for schema in schemas_of(connection.alias):
+            run_steps(connection, dialect, to, schema=schema)
 
     def database_backwards(self, *_: object) -> None:
         """Refuse: what was done to jobs that exist cannot be undone."""
@@ -64,6 +68,16 @@ class SchemaSteps(Operation):  # type: ignore[misc] # Django ships no types
 
 def ours(alias: str) -> bool:
     """True if a backend of ``TASKS`` keeps its jobs in this database."""
+    return bool(schemas_of(alias))
+
+
+def schemas_of(alias: str) -> list[str]:
+    """The schemas in which backends of ``TASKS`` keep their jobs in this database."""
     backends = getattr(settings, "TASKS", {}).values()
     mine = [one.get("OPTIONS") or {} for one in backends if one.get("BACKEND") in BACKENDS]
-    return any(alias_of(options) == alias for options in mine if "url" not in options)
+    there = [one for one in mine if "url" not in one and alias_of(one) == alias]
+    return sorted({_schema(options) for options in there})
+
+
+def _schema(options: dict[str, Any]) -> str:
+    return load_settings(schema=(options.get("settings") or {}).get("schema")).schema or DEFAULT

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from offpath.errors import InvalidArgument
+from offpath.model.schema_url import DEFAULT_SCHEMA, PARAMETER, checked_schema
 from offpath.store.wakes import is_bus
 
 APPLICATION: Final = "offpath"
@@ -45,6 +46,8 @@ class Address:
     """True if no pooler is in between, as the URL says; None: the URL does not say, so it is found
     out.
     """
+    schema: str
+    """The schema of our tables."""
     shown: str
     """For messages: without the password."""
 
@@ -61,7 +64,7 @@ def parse_address(
 
     ``?offpath_direct=1`` says that the connection does not go through a pooler, ``=0`` that it may,
     and ``?offpath_notify_url=`` (or ``notify_url``) names a direct way for LISTEN and presence, or
-    a Redis or NATS server that carries wake-ups.
+    a Redis or NATS server that carries wake-ups. ``?offpath_schema=`` names the schema.
     """
     plain, own = _split(url)
     notify = notify_url or own.get(_NOTIFY)
@@ -73,6 +76,7 @@ def parse_address(
         conninfo=_conninfo(plain, application_name),
         notify=_conninfo(_split(notify)[0] if notify else plain, application_name),
         direct=_flag(own[_DIRECT]) if _DIRECT in own else None,
+        schema=checked_schema(own.get(PARAMETER, DEFAULT_SCHEMA)),
         shown=_shown(plain),
     )
 
@@ -113,10 +117,11 @@ _UNESCAPED: Final = (
 
 
 def _refuse_unknown(own: dict[str, str]) -> None:
-    unknown = sorted(own.keys() - {_DIRECT, _NOTIFY})
+    unknown = sorted(own.keys() - {_DIRECT, _NOTIFY, PARAMETER})
     if unknown:
         raise InvalidArgument(
-            f"unknown parameter {unknown[0]} in the URL: there are {_DIRECT} and {_NOTIFY}"
+            f"unknown parameter {unknown[0]} in the URL: there are {_DIRECT}, {_NOTIFY} and "
+            f"{PARAMETER}"
         )
 
 

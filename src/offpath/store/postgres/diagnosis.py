@@ -15,7 +15,7 @@ REMEDY: Final = "set each to where its rows go, with setval, while nothing write
 """Behind counters that give what is there already."""
 
 
-def diagnose(d: Dialect, *, direct: bool, bus: WakeBus | None) -> Steps[list[Finding]]:
+def diagnose(d: Dialect, *, direct: bool, bus: WakeBus | None, schema: str) -> Steps[list[Finding]]:
     """Look at settings, long transactions, dead rows, and rows that should not be."""
     names = ("server_facts", "collation", "old_transactions", "dead_rows")
     facts, sorting, old, dead = yield Send(tuple(d.sql[name]() for name in names))
@@ -25,8 +25,8 @@ def diagnose(d: Dialect, *, direct: bool, bus: WakeBus | None) -> Steps[list[Fin
         _listening(direct=direct) if bus is None else _heard(bus),
         _collation(sorting),
         _old_transactions(old),
-        _dead_rows(dead),
-        _vacuum(facts),
+        _dead_rows(dead, schema),
+        _vacuum(facts, schema),
         *(yield from odd_rows(d, REMEDY)),
     ]
 
@@ -88,20 +88,20 @@ def _old_transactions(rows: Rows) -> Finding:
     return Finding(name="transactions", level=Level.WARNING, message=message)
 
 
-def _dead_rows(rows: Rows) -> Finding:
+def _dead_rows(rows: Rows, schema: str) -> Finding:
     live, dead = rows[0] if rows else (0, 0)
     message = f"{dead} dead beside {live} live ones"
     if dead < max(MANY_DEAD, live):
         return _fine("dead rows", message)
-    advice = "leases and reads walk over them; run: vacuum analyze offpath.job"
+    advice = f"leases and reads walk over them; run: vacuum analyze {schema}.job"
     return Finding(name="dead rows", level=Level.WARNING, message=f"{message}: {advice}")
 
 
-def _vacuum(facts: Rows) -> Finding:
+def _vacuum(facts: Rows, schema: str) -> Finding:
     if facts[0][4]:
         return _fine("vacuum", "autovacuum removes dead rows")
     message = (
         "autovacuum is off, so dead rows stay and every lease walks over more of them: turn it on "
-        "for the server or the table, or run vacuum offpath.job before they outnumber the living"
+        f"for the server or the table, or run vacuum {schema}.job before they outnumber the living"
     )
     return Finding(name="vacuum", level=Level.WARNING, message=message)

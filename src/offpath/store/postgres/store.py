@@ -87,7 +87,7 @@ from offpath.store.programs.dialect import (
 from offpath.store.programs.store import SqlStore
 from offpath.store.protocol import Finding, Migration
 from offpath.store.schema import listing, require_current
-from offpath.store.sql import DEFAULT_SCHEMA, catalogue, schema_name
+from offpath.store.sql import catalogue, schema_name
 from offpath.store.wakes import bus_of
 
 _CAPABILITIES: Final = Capabilities(
@@ -115,7 +115,8 @@ class PostgresStore(
     ``url`` may carry ``?offpath_direct=1`` or ``=0``: whether statements may be prepared. Else
     each connection finds out whether a pooler is in between. ``?offpath_notify_url=`` (or
     ``notify_url``) is a direct way for LISTEN and presence where ``url`` goes through a pooler, or
-    a Redis or NATS server that carries wake-ups instead.
+    a Redis or NATS server that carries wake-ups instead. ``schema`` counts before
+    ``?offpath_schema=``.
     ``clock`` None means the database's own clock. ``migrate`` brings the schema up to date on
     opening; without it a schema that does not fit is an error. ``call_timeout`` is how many seconds
     a caller waits for each answer of the server (and for a connection) before the call is given up.
@@ -129,7 +130,7 @@ class PostgresStore(
         url: str,
         *,
         clock: Clock | None = None,
-        schema: str = DEFAULT_SCHEMA,
+        schema: str | None = None,
         migrate: bool = False,
         notify_url: str | None = None,
         pool_size: int = 8,
@@ -138,6 +139,7 @@ class PostgresStore(
         looks: bool = False,
     ) -> None:
         address = parse_address(url, notify_url=notify_url, application_name=application_name)
+        schema = schema_name(address.schema if schema is None else schema)
         sql = catalogue(PACKAGE, schema=schema)
         self._database = Database(
             address, sql, pool_size=pool_size, call_patience=call_timeout, freely=looks
@@ -145,17 +147,17 @@ class PostgresStore(
         self._sql = sql
         self._clock = clock
         self._hints = Hints()
-        channel = f"offpath.{schema_name(schema)}.{address.database}"
+        channel = f"offpath.{schema}.{address.database}"
         self._bus = None if address.bus is None else bus_of(address.bus, channel)
         self._announcer = Announcer(
-            self._bus or NoticeConnection(address.conninfo, schema_name(schema), self._notifies_by)
+            self._bus or NoticeConnection(address.conninfo, schema, self._notifies_by)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         runs = JointRunner if looks else PostgresRunner
         self.runner = runs(self._database, sql, clock, self._tell)
         self._horizon = Horizon()
         self._shared_look = SharedLook(self._look)
-        self._schema = schema_name(schema)
+        self._schema = schema
         self._migrate_on_open = migrate
         self._address = address
         self._renewals = RenewalConnections(address)
@@ -235,7 +237,8 @@ class PostgresStore(
         """Look at settings, long transactions, dead rows, and rows that should not be."""
         direct = self._listener is not None and await self._listener.listens()
         return await self.runner.run(
-            lambda d: diagnose(d, direct=direct, bus=self._bus), How(reads=True, unpinned=True)
+            lambda d: diagnose(d, direct=direct, bus=self._bus, schema=self._schema),
+            How(reads=True, unpinned=True),
         )
 
     async def ping(self) -> datetime:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import (
     Any,
@@ -28,7 +28,7 @@ from offpath.model.effects import Effects
 from offpath.model.job import TERMINAL, Enqueued, JobState
 from offpath.store.hints import Hint
 from offpath.store.programs.group_work import GroupWork, Left
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.sql import DEFAULT_SCHEMA, Catalogue, Query, Row, prefixed
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -328,6 +328,28 @@ def one_at_a_time(steps: Steps[T]) -> Queries[T]:
                 answer = yield query
                 rows.append(list(answer))
             send = steps.send(rows)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def in_schema(steps: Queries[T], schema: str) -> Queries[T]:
+    """``steps`` on the tables of a schema, in a database without schemas."""
+    if schema == DEFAULT_SCHEMA:
+        return (yield from steps)
+    try:
+        query = next(steps)
+        while True:
+            named = replace(query, statement=prefixed(query.statement, schema))
+            try:
+                rows = yield named
+            except GeneratorExit:
+                steps.close()
+                raise
+            except Exception as error:  # noqa: BLE001 - it is raised again there
+                query = steps.throw(error)
+            else:
+                query = steps.send(rows)
     except StopIteration as done:
         result: T = done.value
         return result

@@ -21,7 +21,7 @@ from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.programs import gates
 from offpath.store.programs.answers import MovedRow
 from offpath.store.programs.conclusion import told
-from offpath.store.programs.dialect import Queries
+from offpath.store.programs.dialect import Queries, in_schema
 from offpath.store.programs.gates import state_of
 from offpath.store.programs.group_work import GroupWork
 from offpath.store.programs.instants import instant, micros, readable
@@ -151,8 +151,9 @@ def whole(steps: Queries[T]) -> Queries[T]:
     return answer
 
 
-def on_file(path: Path, steps: Queries[T]) -> Queries[T]:
-    """``steps``, after making sure that the connection has this file open as its main database.
+def on_file(path: Path, schema: str, steps: Queries[T]) -> Queries[T]:
+    """``steps`` on the tables of a schema, after making sure that the connection has this file open
+    as its main database.
 
     Raises ``WrongConnection``: a job enqueued into another file would never run.
     """
@@ -162,7 +163,7 @@ def on_file(path: Path, steps: Queries[T]) -> Queries[T]:
         found = main or "an in-memory database"
         message = f"the connection given as within= is of {found}, the store's file is {path}"
         raise WrongConnection(message)
-    return (yield from steps)
+    return (yield from in_schema(steps, schema))
 
 
 def group_work(jobs: Iterable[NewJob], inserted: Inserted) -> GroupWork | None:

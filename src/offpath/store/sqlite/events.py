@@ -60,7 +60,7 @@ class SqliteEvents(SqlitePart):
         self, router: str, partition: int, limit: int, decide: Decide
     ) -> Queries[Decisions | None]:
         d = SqliteDialect(self._now())
-        return on_file(self.path, routers.route(d, router, partition, limit, decide))
+        return on_file(self.path, self.schema, routers.route(d, router, partition, limit, decide))
 
     def _tell_of_jobs(self, *effects: Effects) -> None:
         if any(each.jobs for each in effects):

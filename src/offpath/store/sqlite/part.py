@@ -24,6 +24,7 @@ class SqlitePart:
     """A part of the store; the store sets what is named here, and has all parts."""
 
     path: Path
+    schema: str
     _clock: Clock
     _hints: Hints
     _writer: Writer | None

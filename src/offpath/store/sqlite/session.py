@@ -12,7 +12,16 @@ from typing import Final, TypeVar
 
 from offpath.errors import ConfigurationError, InvalidArgument, StoreUnavailable
 from offpath.store.programs.dialect import Queries, Steps
-from offpath.store.sql import Catalogue, Query, Row, Statement, catalogue
+from offpath.store.sql import (
+    DEFAULT_SCHEMA,
+    Catalogue,
+    Query,
+    Row,
+    Statement,
+    catalogue,
+    prefixed,
+    with_prefix,
+)
 from offpath.store.sqlite.faults import CAUGHT, is_busy, translated
 from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.forks import GATE
@@ -99,6 +108,7 @@ class Session:
         "__weakref__",
         "_connection",
         "_durable",
+        "_schema",
         "_stalled",
         "before",
         "closed",
@@ -113,8 +123,10 @@ class Session:
         *,
         before: Callable[[str], None],
         patience: float,
+        schema: str = DEFAULT_SCHEMA,
     ) -> None:
         self._connection = connection
+        self._schema = schema
         self._durable = True  # as _set_up leaves it
         self._stalled = float("-inf")
         self.before = before
@@ -143,7 +155,8 @@ class Session:
         return self._patiently(lambda: self._rows(query))
 
     def _rows(self, query: Query) -> list[Row]:
-        return self._connection.execute(query.statement.named, query.params).fetchall()
+        text = prefixed(query.statement, self._schema).named
+        return self._connection.execute(text, query.params).fetchall()
 
     def _patiently(self, action: Callable[[], T]) -> T:
         try:
@@ -193,12 +206,13 @@ class Session:
 
     def raw(self, sql: str) -> list[Row]:
         """Run plain SQL without parameters, waiting while the file is locked."""
-        return self._patiently(lambda: self._connection.execute(sql).fetchall())
+        text = with_prefix(sql, self._schema)
+        return self._patiently(lambda: self._connection.execute(text).fetchall())
 
     def once(self, sql: str) -> list[Row]:
         """Run plain SQL without waiting for anybody."""
         try:
-            return self._connection.execute(sql).fetchall()
+            return self._connection.execute(with_prefix(sql, self._schema)).fetchall()
         except CAUGHT as error:
             raise translated(error) from error
 
@@ -237,6 +251,7 @@ def connect(
     patience: float,
     create: bool,
     reading: bool,
+    schema: str = DEFAULT_SCHEMA,
 ) -> Session:
     """Open the file, set up as every connection of offpath must be.
 
@@ -251,7 +266,9 @@ def connect(
         file.check()
         if create:
             file.make()
-        session = _opened(file, before=before, patience=patience, create=create)
+        connection = _opened(file, create=create)
+        session = Session(connection, before=before, patience=patience, schema=schema)
+        GATE.add(session)
         try:
             _set_up(session, path, reading=reading)
             file.remember()
@@ -261,12 +278,10 @@ def connect(
     return session
 
 
-def _opened(
-    file: DatabaseFile, *, before: Callable[[str], None], patience: float, create: bool
-) -> Session:
+def _opened(file: DatabaseFile, *, create: bool) -> sqlite3.Connection:
     path = file.path
     try:
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
             uri=True,
             timeout=_LONGEST_PAUSE,  # as busy_timeout in connection.sql
@@ -279,9 +294,6 @@ def _opened(
     except sqlite3.Error as error:
         message = f"cannot open {path}: {error}"
         raise StoreUnavailable(message) from error
-    session = Session(connection, before=before, patience=patience)
-    GATE.add(session)
-    return session
 
 
 def require_folder(path: Path) -> None:

@@ -38,7 +38,7 @@ from offpath.store.programs.store import SqlStore
 from offpath.store.programs.waits import nothing_is_up
 from offpath.store.protocol import Finding, Migration
 from offpath.store.schema import listing
-from offpath.store.sql import Query
+from offpath.store.sql import DEFAULT_SCHEMA, Query, schema_name, with_prefix
 from offpath.store.sqlite import (
     deaths,
     lease,
@@ -87,7 +87,8 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
     Writes go through one thread with group commit, reads through others; the event loop waits
     for neither. ``busy_timeout`` is for how many seconds a write waits for somebody else's
     transaction before it raises ``StoreBusy``. Use the file in this process only through Python's
-    own ``sqlite3``: a second SQLite library in one process breaks the file's locks.
+    own ``sqlite3``: a second SQLite library in one process breaks the file's locks. The names of
+    all tables begin with ``schema``, so that several stores share a file unseen by each other.
     """
 
     _kind = "sqlite"
@@ -98,8 +99,10 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         *,
         clock: Clock | None = None,
         busy_timeout: float = 15.0,
+        schema: str = DEFAULT_SCHEMA,
     ) -> None:
         self.path = file_path(path)
+        self.schema = schema_name(schema)
         self._file = DatabaseFile(self.path)
         self._clock = clock or SystemClock()
         self._busy_timeout = busy_timeout
@@ -113,7 +116,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         self._log_events = LogEvents(log_of(self.path), self._log_written)
         self._foreign = ForeignCommits(self._hints.emit)
         self._opening = asyncio.Lock()
-        self._presence = Presence(self.path.with_name(self.path.name + ".workers"))
+        self._presence = Presence(self.path.with_name(_presence_of(self.path.name, self.schema)))
         self._suspicion = Suspicion()
         self._walk = lease.Walk()
         self._contradictions = Contradictions()
@@ -178,7 +181,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
     def migration_script(self, *, after: int = 0) -> str:
         """The steps after ``after`` as SQL text."""
-        return migrate.script(after=after)
+        return with_prefix(migrate.script(after=after), self.schema)
 
     async def diagnose(self) -> list[Finding]:
         """Look at the library, the log, and rows that should not be."""
@@ -225,10 +228,10 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         return [[answer] for answer in answers]
 
     def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
-        return on_file(self.path, whole(enqueue_steps(effects, self._clock.now())))
+        return on_file(self.path, self.schema, whole(enqueue_steps(effects, self._clock.now())))
 
     def _get_steps(self, ids: Sequence[str]) -> Queries[list[JobRecord]]:
-        return on_file(self.path, one_at_a_time(reads.get(SqliteDialect(0), ids)))
+        return on_file(self.path, self.schema, one_at_a_time(reads.get(SqliteDialect(0), ids)))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End attempts, each with its effects."""
@@ -397,7 +400,12 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         require_version()
         before = _unwatched if reading else self._before
         return connect(
-            self._file, before=before, patience=self._busy_timeout, create=create, reading=reading
+            self._file,
+            before=before,
+            patience=self._busy_timeout,
+            create=create,
+            reading=reading,
+            schema=self.schema,
         )
 
     def _once(self, work: Callable[[Session], T], *, create: bool) -> T:
@@ -412,3 +420,8 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
 def _unwatched(_name: str) -> None:
     """Reads change nothing: the fault hook does not concern them."""
+
+
+def _presence_of(file: str, schema: str) -> str:
+    """The name of the folder of workers' locks: each schema of a file has workers of its own."""
+    return f"{file}.workers" if schema == DEFAULT_SCHEMA else f"{file}.{schema}.workers"
