@@ -266,19 +266,14 @@ async def _redrive_behind_gates(store: Store, clock: ManualClock) -> Call:
 async def _lead_on(store: Store, clock: ManualClock) -> Call:
     """Jobs that end together, with gates over both and over one, and what they lead to."""
     jobs = await _family(store, 2)
-    led = [
-        replace(gate(51, 10), descendants=True),
-        replace(gate(52, 10, 11), descendants=True),
+    led = tuple(replace(gate(*each), descendants=True) for each in ((51, 10), (52, 10, 11)))
+    held = (job(20, LATER, gate=uid(51)), job(21, LATER, gate=uid(52)))
+    await store.commit(Effects(jobs=held, gates=led))
+    ends = [
+        Settlement(job=one, outcome=Succeeded(), effects=Effects(jobs=(job(n), job(n + 10))))
+        for n, one in enumerate(jobs, 30)
     ]
-    await store.commit(
-        Effects(jobs=(job(20, LATER, gate=uid(51)), job(21, LATER, gate=uid(52))), gates=tuple(led))
-    )
-    return lambda: store.settle(
-        [
-            Settlement(job=one, outcome=Succeeded(), effects=Effects(jobs=(job(n), job(n + 10))))
-            for n, one in enumerate(jobs, 30)
-        ]
-    )
+    return lambda: store.settle(ends)
 
 
 async def _delete_all(store: Store, clock: ManualClock) -> Call:
