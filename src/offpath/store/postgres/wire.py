@@ -137,10 +137,10 @@ class Conversation:
         With ``prepare`` the session keeps those that come again. ``before`` hears each name when
         those that stand before it are on their way.
         """
-        # All values before the first message: one that cannot be sent must not stop half-way.
-        values = [[_encoded(value) for value in query.for_dollar()] for query in queries]
         if before is not None:
             before(queries[0].name)
+        # All values before the first message: one that cannot be sent must not stop half-way.
+        values = [[_encoded(value) for value in query.for_dollar()] for query in queries]
         messages: list[_Sending] = []
         for query, given in zip(queries, values, strict=True):
             self._add(messages, query.statement.wire, given, prepare=prepare)
