@@ -98,7 +98,7 @@ def _cell(values: Sequence[float | None], digits: int) -> str:
 
 
 def _again(values: Sequence[float | None]) -> str:
-    (known, *_) = [value for value in values if value is not None] or [None]
+    known = next((value for value in values if value is not None), None)
     if known is None:
         return ""
     return "not waited for" if math.isinf(known) else f"{known:,.1f}"
