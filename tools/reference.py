@@ -106,10 +106,12 @@ def made(name: str, found: griffe.Object | griffe.Alias) -> tuple[str, ...]:
 
 def members(owner: griffe.Class) -> list[griffe.Object]:
     """The public members of a class, its own and inherited ones, in alphabetical order."""
+    # a base that only type checkers see gives nothing to its heirs
+    there = getattr(importlib.import_module(owner.module.path), owner.name, None)
     found = {
         name: member.final_target if isinstance(member, griffe.Alias) else member
         for name, member in owner.all_members.items()
-        if not name.startswith("_")
+        if not name.startswith("_") and (name in owner.members or hasattr(there, name))
     }
     return [found[name] for name in sorted(found) if found[name].docstring]
 
