@@ -182,6 +182,9 @@ def test_a_setting_becomes_a_part_of_the_url() -> None:
         ("redis://h", "shop"),
         ("postgresql://h/db", "no-name"),
         ("sqlite:///a.db", 'x"; drop table'),
+        ("postgresql://h/db", "pg_mine"),
+        ("postgresql://h/db", "public"),
+        ("sqlite:///a.db", "sqlite_mine"),
     ],
 )
 def test_what_is_no_schema_is_refused(url: str, schema: str) -> None:

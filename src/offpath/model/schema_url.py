@@ -15,6 +15,8 @@ from offpath.errors import ConfigurationError
 PARAMETER: Final = "offpath_schema"
 DEFAULT_SCHEMA: Final = "offpath"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_TAKEN: Final = re.compile(r"pg_.*|sqlite_.*|information_schema|public")
+"""Names of the databases themselves, and the schema in which other programs make their tables."""
 _KINDS: Final = frozenset({"postgresql", "postgres", "sqlite", "sqlite3"})
 
 
@@ -38,6 +40,10 @@ def checked_schema(name: str) -> str:
         raise ConfigurationError(
             f"the schema {name!r:.60} must be lower-case letters, digits and underscores, at most "
             "40, the first no digit"
+        )
+    if _TAKEN.fullmatch(name):
+        raise ConfigurationError(
+            f"the schema {name!r} is not one to have for itself: name another, as 'shop'"
         )
     return name
 
