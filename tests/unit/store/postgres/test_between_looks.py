@@ -92,7 +92,20 @@ _WAITS = (
     "select count(*) from pg_stat_activity"
     " where wait_event_type = 'Lock' and datname = current_database()"
 )
-_DROPS = "create function d() returns trigger language plpgsql as 'begin return null; end'"
+_DROPS = """
+    create sequence looked;
+    create function d() returns trigger language plpgsql as
+    'begin perform nextval(''public.looked''); return null; end'
+"""
+# a sequence is seen at once, and a session that has done all it was sent waits for more
+_HAS_LOOKED = """
+    select l.is_called and not exists (
+        select from pg_stat_activity a
+        where a.datname = current_database() and a.pid <> pg_backend_pid()
+            and a.state = 'active' and a.wait_event is distinct from 'ClientRead'
+    )
+    from looked l
+"""
 _STATES = "select state, count(*)::int from offpath.job group by state order by state"
 
 
@@ -150,7 +163,9 @@ async def test_a_key_that_is_made_while_others_are_admitted_waits_for_the_next_p
     ask("create trigger drops before insert on offpath.limit_key for each row execute function d()")
 
     def make() -> None:
-        with psycopg.connect(url) as other:
+        with psycopg.connect(url, autocommit=True) as other:
+            while other.execute(_HAS_LOOKED).fetchone() != (True,):
+                pass  # the statements before are on their way, and may not have been run
             other.execute("set session_replication_role = replica")
             other.execute("insert into offpath.limit_key (key, max_running) values (%s, 1)", [_KEY])
 

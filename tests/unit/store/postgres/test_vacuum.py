@@ -23,7 +23,7 @@ from .conftest import Ask, Opened
 def test_dead_rows_are_told_of_when_they_outnumber_the_living(
     live: int, dead: int, level: Level
 ) -> None:
-    finding = _dead_rows([(live, dead)])
+    finding = _dead_rows([(live, dead)], "offpath")
     assert finding.level is level
     assert finding.message.startswith(f"{dead} dead beside {live} live ones")
     assert ("run: vacuum" in finding.message) is (level is Level.WARNING)
