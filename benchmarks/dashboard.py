@@ -141,7 +141,7 @@ def fill(url: str, sizes: Sizes) -> None:
 
 
 def _fill_stats(connection: psycopg.Connection[Any]) -> None:
-    """As many rows as are kept: hours of 90 days, minutes of two, ten seconds of two hours."""
+    """As many rows as are kept: each step from where the shorter one ends."""
     body = written(
         StatSpan(
             jobs={
@@ -155,13 +155,15 @@ def _fill_stats(connection: psycopg.Connection[Any]) -> None:
             workers=(1, 8),
         )
     )
+    younger = 0
     for step, seconds in KEPT.items():
         connection.execute(
-            "insert into offpath.stat (step, at, source, body) select %s, "
-            "(extract(epoch from now())::bigint / %s - n) * %s, '', %s "
-            "from generate_series(1, %s) n on conflict do nothing",
-            (step, step, step, body, seconds // step),
+            "insert into offpath.stat (step, at, source, body) select %s, at, '', %s "
+            "from generate_series((extract(epoch from now())::bigint - %s) / %s * %s, "
+            "(extract(epoch from now())::bigint - %s) / %s * %s - %s, %s) at",
+            (step, body, seconds, step, step, younger, step, step, step, step),
         )
+        younger = seconds
 
 
 # -- asking ----------------------------------------------------------------------------------------

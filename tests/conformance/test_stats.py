@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
-from offpath.model.stats import HOUR, MERGED, MINUTE, SECONDS, StatRow, StatSpan, read, written
+from offpath.model.stats import (
+    HOUR,
+    MERGED,
+    MINUTE,
+    SECONDS,
+    STEPS,
+    StatRow,
+    StatSpan,
+    read,
+    written,
+)
 from offpath.store.protocol import Store
 from tests.conformance.builders import START
 
@@ -76,6 +87,17 @@ async def test_rows_of_a_span_become_one_of_the_next_step_once_it_is_over(store:
     assert await told(store) == [(10, 60, "a", 4), (60, 0, MERGED, 3)]
     assert await store.fold_stats(step=MINUTE, into=HOUR, before=FIRST + timedelta(hours=1))
     assert await told(store) == [(10, 60, "a", 4), (3600, 0, MERGED, 3)]
+
+
+async def test_rows_of_every_step_become_one_of_the_next(store: Store) -> None:
+    since = FIRST - timedelta(days=100)
+    end = FIRST + timedelta(days=2)
+    for step, into in pairwise(STEPS):
+        await store.put_stats((row(0, "a", 1, step), row(step, "b", 2, step)))
+        assert await store.fold_stats(step=step, into=into, before=end), step
+        kept = [(one.step, one.source) for one in await store.stats(since=since, until=end)]
+        assert kept == [(into, MERGED)]
+    assert sum(started for *_, started in await told(store)) == 3 * (len(STEPS) - 1)
 
 
 async def test_several_who_merge_at_once_count_nothing_twice(store: Store) -> None:

@@ -1,8 +1,8 @@
 """Stats: what happened in spans of time, as rows that can be added to each other.
 
-A row says what one process saw in ten seconds. Rows of one span are merged into one, and those of
-six spans into a minute's. Merging adds and takes the greatest alone, so any order and any grouping
-has the same answer.
+A row says what one process saw in ten seconds. Rows of one span are merged into one. With age they
+are merged into rows of longer spans, up to a day. Merging adds and takes the greatest alone, so any
+order and any grouping has the same answer.
 """
 
 from __future__ import annotations
@@ -18,10 +18,25 @@ from msgspec import Struct
 SECONDS: Final = 10
 """Seconds of the shortest span."""
 MINUTE: Final = 60
+FIVE: Final = 300
+QUARTER: Final = 900
 HOUR: Final = 3_600
-STEPS: Final = (SECONDS, MINUTE, HOUR)
-KEPT: Final = {SECONDS: 2 * HOUR, MINUTE: 48 * HOUR, HOUR: 90 * 24 * HOUR}
-"""Seconds for which rows of a step are kept; then they are merged into the next, or removed."""
+DAY: Final = 24 * HOUR
+STEPS: Final = (SECONDS, MINUTE, FIVE, QUARTER, HOUR, DAY)
+KEPT: Final = {
+    SECONDS: 16 * MINUTE,
+    MINUTE: 75 * MINUTE,
+    FIVE: 6 * HOUR + QUARTER,
+    QUARTER: 31 * HOUR,
+    HOUR: 74 * HOUR,
+    DAY: 92 * DAY,
+}
+"""Seconds for which rows of a step are kept; then they are merged into the next, or removed.
+
+A chart reads all rows of its range, so each step is kept for as long as a chart has points of it:
+ten seconds of 15 minutes, minutes of an hour, five minutes of 6 hours. A quarter of an hour is what
+is known of the day before, and hours are those of two days and of the two days before.
+"""
 MOST_PAIRS: Final = 200
 """Pairs of queue and task that one process tells; the rest is told as one."""
 OTHER: Final = "other"

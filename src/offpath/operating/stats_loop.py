@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,11 +19,12 @@ from offpath.app import App
 from offpath.health.fleet import WorkerPresence, member
 from offpath.model.message import MessageBacklog
 from offpath.model.stats import (
-    HOUR,
+    DAY,
     KEPT,
     MINUTE,
     MOST_PAIRS,
     SECONDS,
+    STEPS,
     QueueLevel,
     StatRow,
     StatSpan,
@@ -43,7 +45,7 @@ MOST_WAITING: Final = 10_000
 """Jobs of each kind that are counted in a queue."""
 _READ_AT_MOST, _LEAST_WAITING = 50_000, 100
 """Jobs of each kind that one look counts in all queues together, and in each of very many."""
-_FOLDS: Final = ((SECONDS, MINUTE), (MINUTE, HOUR))
+_FOLDS: Final = tuple(pairwise(STEPS))
 _MOST_FOLDS: Final = 60
 """Spans that one turn merges at most: what was left for hours is caught up in several turns."""
 _LATE: Final = 2 * SECONDS
@@ -139,8 +141,8 @@ class StatsLoop:
         self._minute = minute
         for step, into in _FOLDS:
             await self._fold_before(step, into, now - timedelta(seconds=KEPT[step]))
-        old = now - timedelta(seconds=KEPT[HOUR])
-        await self._app.store().prune_stats(step=HOUR, before=old, limit=_BATCH)
+        old = now - timedelta(seconds=KEPT[DAY])
+        await self._app.store().prune_stats(step=DAY, before=old, limit=_BATCH)
 
     async def _fold_before(self, step: int, into: int, before: datetime) -> None:
         for _ in range(_MOST_FOLDS):

@@ -13,7 +13,12 @@ from msgspec.structs import asdict
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.model.stats import (
+    DAY,
+    FIVE,
+    HOUR,
     MINUTE,
+    QUARTER,
+    SECONDS,
     QueueLevel,
     StatRow,
     StatSpan,
@@ -27,13 +32,13 @@ from offpath.runtime.catalogue import TIME_BOUNDS
 from offpath.store.capabilities import Profile
 
 RANGES: Final = {
-    "15m": (900, 10),
-    "1h": (3_600, 60),
-    "6h": (21_600, 300),
-    "2d": (172_800, 3_600),
-    "90d": (7_776_000, 86_400),
+    "15m": (15 * MINUTE, SECONDS),
+    "1h": (HOUR, MINUTE),
+    "6h": (6 * HOUR, FIVE),
+    "2d": (2 * DAY, HOUR),
+    "90d": (90 * DAY, DAY),
 }
-"""Seconds of each range, and of one of its points."""
+"""Seconds of each range, and of one of its points, for which rows of that step are kept."""
 USUAL: Final = "1h"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _P95: Final = 0.95
@@ -142,15 +147,18 @@ async def stats(
     seconds, step = RANGES[chosen]
     store = app.store()
     now = await store.ping()
-    until = _EPOCH + timedelta(seconds=(now - _EPOCH) // timedelta(seconds=step) * step)
-    since = until - timedelta(seconds=seconds)
+    width = timedelta(seconds=seconds)
+    until = _floored(now, step)
+    since = until - width
+    coarse = max(step, QUARTER)  # of a day ago no row tells of less
+    # rows of then begin at whole spans: a point that began elsewhere would show another time's
+    then = _floored(since - _DAY, coarse)
     rows, before = await asyncio.gather(
         store.stats(since=since, until=until),
-        _rows_before(app, since, until) if compared else _no_rows(),
+        store.stats(since=then, until=then + width) if compared else _no_rows(),
     )
     spans = spans_of(rows, since, step)
-    coarse = max(step, MINUTE)  # of a day ago no row tells of less
-    old = points_of(before, since - _DAY, until - _DAY, coarse, only) if compared else ()
+    old = points_of(before, then, then + width, coarse, only) if compared else ()
     return StatsDocument(
         range=chosen,
         since=since,
@@ -172,8 +180,9 @@ def _waits(spans: Iterable[StatSpan]) -> WaitShares:
     )
 
 
-async def _rows_before(app: App, since: datetime, until: datetime) -> Sequence[StatRow]:
-    return await app.store().stats(since=since - _DAY, until=until - _DAY)
+def _floored(moment: datetime, step: int) -> datetime:
+    """The beginning of the span in which a moment lies."""
+    return moment - (moment - _EPOCH) % timedelta(seconds=step)
 
 
 async def _no_rows() -> Sequence[StatRow]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from random import Random
 
 import pytest
@@ -14,11 +15,14 @@ from offpath.errors import InvalidArgument
 from offpath.model.effects import Effects
 from offpath.model.message import Box, NewMessage
 from offpath.model.stats import (
+    DAY,
+    FIVE,
     HOUR,
     MERGED,
     MINUTE,
     MOST_PAIRS,
     OTHER,
+    QUARTER,
     SECONDS,
     QueueLevel,
     StatRow,
@@ -44,6 +48,8 @@ from offpath.runtime.clock import ManualClock
 from offpath.runtime.ids import new_id
 from offpath.runtime.metrics import Metrics
 from offpath.store.memory import MemoryStore
+from offpath.store.rows.instants import from_seconds
+from offpath.store.stats import MOST_STATS
 from tests.conformance.builders import START
 
 _NUMBERS = st.dictionaries(
@@ -243,10 +249,57 @@ async def test_rows_grow_coarser_with_age_and_go_at_last() -> None:
                 found[one.step] = found.get(one.step, 0) + done
             return {step: done for step, done in found.items() if done}
 
-        assert await steps(1) == {10: 12}
-        assert await steps(2) == {60: 12}
-        assert await steps(48) == {3600: 12}
-        assert await steps(91 * 24) == {}
+        assert await steps(0.25) == {SECONDS: 12}
+        assert await steps(1) == {MINUTE: 12}
+        assert await steps(0.5) == {FIVE: 12}
+        assert await steps(6) == {QUARTER: 12}
+        assert await steps(26) == {HOUR: 12}
+        assert await steps(70) == {DAY: 12}
+        assert await steps(92 * 24) == {}
+
+
+class CountingStore(MemoryStore):
+    """A store that counts the rows of stats that it answers."""
+
+    answered = 0
+
+    async def stats(
+        self, *, since: datetime, until: datetime, limit: int = MOST_STATS
+    ) -> list[StatRow]:
+        """Rows of a time."""
+        found = await super().stats(since=since, until=until, limit=limit)
+        self.answered += len(found)
+        return found
+
+
+def _months_of_rows(until: datetime) -> Iterator[StatRow]:
+    """Rows without a gap, as a version left them that knew three steps: each tells of one job."""
+    body = written(StatSpan(jobs={"succeeded": {pair("mail", "send"): 1}}))
+    end = int(until.timestamp())
+    ages = ((SECONDS, 0, 2 * HOUR), (MINUTE, 2 * HOUR, 2 * DAY), (HOUR, 2 * DAY, 90 * DAY))
+    for step, youngest, oldest in ages:
+        first, last = (end - oldest) // step * step, (end - youngest) // step * step
+        for second in range(first, last, step):
+            yield StatRow(step=step, at=from_seconds(second), source=MERGED, body=body)
+
+
+async def test_no_range_reads_more_than_a_few_hundred_rows_and_none_is_lost() -> None:
+    # just before midnight every step has the most rows that are not over
+    end = START.replace(hour=23, minute=59, second=50, microsecond=0)
+    clock = ManualClock(end - timedelta(minutes=15))
+    store, rows = CountingStore(clock), list(_months_of_rows(end))
+    async with App(clock=clock, store=store, auto_start=False) as app:
+        await store.put_stats(rows)
+        loop = StatsLoop(app)
+        while clock.now() < end:  # so many turns as merging all that takes
+            clock.advance(MINUTE)
+            await loop.step()
+        for within, most in (("15m", 100), ("1h", 160), ("6h", 250), ("2d", 370), ("90d", 500)):
+            store.answered = 0
+            told = await stats(app, within=within, compared="yesterday")
+            assert store.answered - len(told.yesterday) <= most, within
+            wanted = sum(told.since <= one.at < told.until for one in rows)
+            assert sum(one.ended or 0 for one in told.points) == wanted, within
 
 
 async def test_a_range_that_is_none_is_refused() -> None:
@@ -314,15 +367,14 @@ async def test_a_range_is_compared_with_the_day_before() -> None:
         day = 86_400
         await app.store().put_stats(
             [
-                span_row(day - 120, MINUTE, jobs={"succeeded": {mail: 120}}),
+                span_row(day - QUARTER, QUARTER, jobs={"succeeded": {mail: 900}}),
                 span_row(2 * day - 10, jobs={"succeeded": {mail: 30}}, wait={"send": {"3": 30}}),
             ]
         )
         told = await stats(app, within="15m", compared="yesterday")
-        assert (told.step, told.yesterday_step) == (10, 60)
+        assert (told.step, told.yesterday_step) == (SECONDS, QUARTER)
         assert told.points[-1].ended == 30
-        assert [one.ended for one in told.yesterday if one.ended] == [120]
-        assert told.yesterday[-2].ended == 120
+        assert [one.ended for one in told.yesterday] == [900]
         assert told.waits.p99 == TIME_BOUNDS[3]
         assert (await stats(app, within="15m")).yesterday == ()
         with pytest.raises(InvalidArgument, match="compare is yesterday"):

@@ -11,7 +11,7 @@ select l.step, l.at, l.source, l.body
 from (
     select s.step, s.at, s.source, s.body
     from offpath.stat s
-    where s.step = any (array[10, 60, 3600])
+    where s.step = any (array[10, 60, 300, 900, 3600, 86400])
         and s.at >= :since::bigint and s.at < :until::bigint
     order by s.at desc, s.step desc, s.source desc
     limit :limit::bigint

@@ -12,7 +12,7 @@ select step, at, source, body
 from (
     select step, at, source, body
     from offpath_stat
-    where step in (10, 60, 3600) and at >= :since and at < :until
+    where step in (10, 60, 300, 900, 3600, 86400) and at >= :since and at < :until
     order by at desc, step desc, source desc
     limit :limit
 )

@@ -1,4 +1,4 @@
--- steps: 1 to 31, 1f1db225511eb700588cbc7312826653aed9c0f4a47ebb4fc2a4ab973ace64f7
+-- steps: 1 to 32, 83b331f3a607e3f5083a11a6ec6cf53ec58b8bb809caebd9d7e68d139aa3b60d
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -1358,17 +1358,6 @@ where state = 'scheduled';
 
 CREATE INDEX offpath_job_gate_open on offpath_job_gate (id) where state = 'open';
 
-CREATE TABLE offpath_stat (
-    step integer not null constraint stat_step check (step in (10, 60, 3600)),
-    at integer not null
-        constraint stat_at_readable check (at between -62135596800 and 253402300799),
-    source text not null,
-    body text not null
-        constraint stat_body_readable
-        check (iif(json_valid(body), json_type(body) = 'object', 0)),
-    primary key (step, at, source)
-) strict, without rowid;
-
 CREATE TABLE offpath_limit_part (
     key text not null,
     line text not null,
@@ -1416,3 +1405,15 @@ CREATE INDEX offpath_run_name on offpath_run (kind, name, id);
 
 CREATE INDEX offpath_job_child on offpath_job (parent)
 where parent is not null and parent <> group_id;
+
+CREATE TABLE "offpath_stat" (
+    step integer not null
+        constraint stat_step check (step in (10, 60, 300, 900, 3600, 86400)),
+    at integer not null
+        constraint stat_at_readable check (at between -62135596800 and 253402300799),
+    source text not null,
+    body text not null
+        constraint stat_body_readable
+        check (iif(json_valid(body), json_type(body) = 'object', 0)),
+    primary key (step, at, source)
+) strict, without rowid;
