@@ -278,6 +278,13 @@ async def test_the_backlog_counts_up_to_its_limit(store: Store) -> None:
     assert one.ready == 10
 
 
+async def test_a_low_limit_of_the_backlog_hides_no_task(store: Store, clock: ManualClock) -> None:
+    await enqueue(store, *(new_job("a", delay=10) for _ in range(5)), new_job("b", delay=20))
+    clock.advance(30)
+    found = await store.backlog(limit=2)
+    assert sorted((one.task, one.ready) for one in found) == [("a", 2), ("b", 1)]
+
+
 async def test_no_backlog(store: Store) -> None:
     await add(store, delay=10)
     assert await store.backlog() == []

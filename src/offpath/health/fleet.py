@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from offpath.store.protocol import Store
 
 MOST_COUNTED = 1_000
+MOST_DUE = 100
+"""Due jobs of one task in a queue that are counted. Many queues may have many tasks each."""
 
 
 class WorkerPresence(StrEnum):
@@ -225,7 +227,7 @@ async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
     asked = await asyncio.gather(
         store.ping(),
         store.workers(),
-        store.backlog(limit=MOST_COUNTED),
+        store.backlog(limit=MOST_DUE),
         store.queues(most=MOST_COUNTED),
         store.limits(limit=MOST_COUNTED),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from offpath.app import App
-from offpath.health.fleet import MOST_COUNTED, WorkerPresence
+from offpath.health.fleet import MOST_COUNTED, MOST_DUE, WorkerPresence
 from offpath.model.endpoint import Endpoint, EndpointState
 from offpath.model.redact import redact_text
 from offpath.operating import stats_views, views
@@ -26,7 +26,6 @@ from offpath.store.browse import MOST_LOOKED_AT
 
 MOST_FAULTS = 100
 """Faults that are told, the most frequent first."""
-_MOST_DUE = 1_000
 _SOON = 8
 """Schedules that are named."""
 
@@ -104,7 +103,7 @@ async def read(
             store.ping(),
             views.fleet_of(app),
             store.queues(most=MOST_COUNTED),
-            store.backlog(limit=_MOST_DUE),
+            store.backlog(limit=MOST_DUE),
         ),
         asyncio.gather(
             dead_faults(app),

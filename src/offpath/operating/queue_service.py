@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from offpath.health.fleet import MOST_COUNTED, FleetMember, WorkerPresence
+from offpath.health.fleet import MOST_COUNTED, MOST_DUE, FleetMember, WorkerPresence
 from offpath.model.limit import QueueRecord
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.flow import QueueDocument, queue_state
@@ -46,6 +46,8 @@ class QueueList(Struct, frozen=True, kw_only=True):
     items: tuple[QueueStanding, ...]
     counted_to: int = MOST_COUNTED
     """The number at which each count stops: so many, or more."""
+    due_counted_to: int = MOST_DUE
+    """The same of due jobs of one task in a queue."""
 
 
 def describe_queues(

@@ -167,7 +167,8 @@ group by public, j.queue, j.task
 -- name: backlog
 -- Due work by queue and task, counted up to a limit, with the time the oldest became due.
 --
--- Every priority of a lane is stepped to, for the head of each is its oldest.
+-- Every priority of a lane is stepped to, for the head of each is its oldest. Scheduled jobs that are
+-- due are read in one go, so a low limit of the counts must not hide a lane.
 with recursive clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -231,7 +232,7 @@ due as (
         from offpath.job j
         where j.state = 'scheduled' and j.run_at <= (select clock.now from clock)
         order by j.run_at
-        limit :limit::int
+        limit case when :limit::int > 0 then greatest(:limit::int, 1000) else 0 end
     ) as s
     group by s.queue, s.task
 )

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
-from offpath.health.fleet import MOST_COUNTED, member
+from offpath.health.fleet import MOST_COUNTED, MOST_DUE, member
 from offpath.model import checks
 from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
@@ -90,6 +90,8 @@ class QueueShown(QueueStanding, frozen=True, kw_only=True):
     """Its last hour, or the range that was asked for."""
     counted_to: int = MOST_COUNTED
     """The number at which each count stops: so many, or more."""
+    due_counted_to: int = MOST_DUE
+    """The same of due jobs of one task."""
 
 
 class WorkerList(Struct, frozen=True, kw_only=True):
@@ -202,7 +204,7 @@ async def _group(app: App, asking: Asking) -> GroupStanding:
 async def _queues(app: App, _: Asking) -> QueueList:
     store = app.store()
     workers, found, backlog = await asyncio.gather(
-        store.workers(), store.queues(most=MOST_COUNTED), store.backlog(limit=MOST_COUNTED)
+        store.workers(), store.queues(most=MOST_COUNTED), store.backlog(limit=MOST_DUE)
     )
     return describe_queues(found, backlog, [member(one) for one in workers])
 
@@ -228,7 +230,7 @@ async def _queue_of(app: App, name: str) -> QueueStanding:
     store = app.store()
     idle = QueueRecord(name=name, blocked=0, scheduled=0, ready=0, running=0)
     found, workers, backlog = await asyncio.gather(
-        store.queues(most=MOST_COUNTED), store.workers(), store.backlog(limit=MOST_COUNTED)
+        store.queues(most=MOST_COUNTED), store.workers(), store.backlog(limit=MOST_DUE)
     )
     record = next((one for one in found if one.name == name), idle)
     return describe_queues([record], backlog, [member(one) for one in workers]).items[0]

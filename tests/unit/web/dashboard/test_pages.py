@@ -18,6 +18,7 @@ import pytest
 
 import offpath
 from offpath.errors import StoreUnavailable
+from offpath.health.fleet import MOST_DUE
 from offpath.model.job import JobState
 from offpath.operating import list_views, overview, views
 from offpath.web.console import places, shares
@@ -247,6 +248,22 @@ async def test_a_queue_that_nobody_serves_is_said_at_the_top(site: Site) -> None
         assert "no live worker serves the queue exports" in (await site.get(path)).text
     overview_page = (await site.get("/")).text
     assert "healthy</span>" not in overview_page
+
+
+async def test_due_jobs_of_one_task_are_counted_up_to_a_hundred(
+    app: offpath.App, site: Site
+) -> None:
+    await app.enqueue([app.tasks["export"].job(str(n)) for n in range(MOST_DUE + 5)])
+    told = (await site.get("/api/v1/queues/exports")).document
+    assert [one["ready"] for one in told["due"]] == [told["due_counted_to"]] == [MOST_DUE]
+    assert told["ready"] > MOST_DUE
+    assert "100+" in (await site.get("/queues/exports")).text
+    (listed,) = [
+        one
+        for one in (await site.get("/api/v1/queues")).document["items"]
+        if one["name"] == "exports"
+    ]
+    assert [one["ready"] for one in listed["due"]] == [MOST_DUE]
 
 
 async def test_a_queue_shows_what_is_handed_out_next(site: Site) -> None:
