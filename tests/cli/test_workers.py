@@ -67,7 +67,7 @@ def test_a_task_that_nobody_knows_is_warned_of(
 def test_without_workers_a_task_without_jobs_is_warned_of(run: Run, migrated: str) -> None:
     told = run("enqueue", "add", "--url", migrated)
     assert (told.exit_code, told.stdout.count("\n")) == (0, 1)
-    assert "no job of a task 'add' is stored, and no worker runs that could know it" in told.stderr
+    assert "is 'add' spelled right? no job of such a task is stored, and no worker" in told.stderr
     assert "warning" not in run("enqueue", "add", "--url", migrated).stderr
 
 

@@ -370,7 +370,7 @@ async def _redriven(app: App, changed: Sequence[ChangedJob], which: Selection) -
         changed,
         which,
         "redriven",
-        why="unknown, in no state for this, or behind jobs that have failed",
+        why="unknown, in no state for this, or behind failed jobs: redrive those first",
         notes=[told] if behind else (),
     )
 

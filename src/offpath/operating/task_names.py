@@ -24,7 +24,10 @@ async def unknown_task(app: App, name: str) -> str | None:
     if (await store.find(JobFilter(tasks=(name,)), limit=1)).items:
         return None
     if not workers:
-        return f"no job of a task {name!r} is stored, and no worker runs that could know it"
+        return (
+            f"is {name!r} spelled right? no job of such a task is stored, and no worker runs: the "
+            "job waits until one knows it"
+        )
     tasks = {task for one in workers for task in one.tasks}
     known = sorted(task for task in tasks if not task.startswith("offpath."))
     return f"no job of a task {name!r} is stored, and no worker knows it{_likely(name, known)}"

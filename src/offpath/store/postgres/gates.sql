@@ -345,7 +345,7 @@ failed as (
         case e.reason when 'gate_timeout' then 'GateTimeout' else 'GateUnsatisfiable' end,
         case e.reason
             when 'gate_timeout' then 'its gate had not fired when its time was over'
-            else 'too many of the jobs that its gate watches have failed: it cannot fire any more'
+            else 'too many of the jobs that its gate watches have failed: redrive those, and it waits again'
         end
     from ended e
     on conflict (job, delivery) do nothing

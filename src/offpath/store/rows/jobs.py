@@ -189,7 +189,7 @@ _GIVEN_UP = {
     DeadReason.DEADLINE: ("DeadlineExceeded", "its deadline passed while it waited"),
     DeadReason.UNSATISFIABLE: (
         "GateUnsatisfiable",
-        "too many of the jobs that its gate watches have failed: it cannot fire any more",
+        "too many of the jobs that its gate watches have failed: redrive those, and it waits again",
     ),
     DeadReason.GATE_TIMEOUT: ("GateTimeout", "its gate had not fired when its time was over"),
 }
