@@ -156,7 +156,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "led": FLAG,
         "outcome": ("'foreign'",),
     },
-    "offpath_step": {"position": POSITION, "kind": ("'foreign'",)},
+    "offpath_step": {"position": POSITION, "kind": ("'foreign'",), "at": TIME},
     "offpath_signal": {
         "position": POSITION,
         "sent_at": TIME,

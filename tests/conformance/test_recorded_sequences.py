@@ -102,7 +102,7 @@ def _hands_out_beside_the_holder(patch: Patch) -> None:
 
 
 def _redrives_beside_the_holder(patch: Patch) -> None:
-    patch.setattr(jobs, "_key_is_taken", lambda _tables, _now, _job: False)
+    patch.setattr(jobs, "key_is_taken", lambda _tables, _now, _job, _state: False)
 
 
 def _clears_no_suspect(patch: Patch) -> None:

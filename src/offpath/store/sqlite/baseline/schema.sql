@@ -1,4 +1,4 @@
--- steps: 1 to 32, 83b331f3a607e3f5083a11a6ec6cf53ec58b8bb809caebd9d7e68d139aa3b60d
+-- steps: 1 to 32, e58d519ef24e513613af80a081812d2338c28fd794a77285dc13259eac1ef8fb
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -638,7 +638,8 @@ CREATE TABLE offpath_step (
     kind text not null check (kind = 'step' or kind = 'undo'),
     name text not null,
     result text, readable integer generated always as (1) virtual
-    constraint step_position_readable check (position < 4611686018427387904), at integer,
+    constraint step_position_readable check (position < 4611686018427387904), at integer
+    constraint step_at_readable check (at between -62135596800000000 and 253402300799999999),
     unique (job, kind, name)
 ) strict;
 
