@@ -316,10 +316,12 @@ def test_a_redrive_says_how_many_are_left_behind_what_failed(shell: Shell) -> No
 
     left = asyncio.run(fail())
     told = "1 left behind failed jobs: redrive those, and they wait for them again"
-    alone = f"{left}  left alone: unknown, in no state for this, or behind jobs that have"
+    alone = f"{left}  left alone: unknown, in no state for this, or behind failed jobs: redrive"
     assert told in shell.text("dead", "redrive", "--task", "last", "--yes")
     assert told in shell.text("jobs", "redrive", "--reason", "unsatisfiable", "--yes")
     assert alone in shell.text("dead", "redrive", left, code=3)
+    answer = shell.json("dead", "redrive", "--task", "last", "--yes")
+    assert (answer["changed"], answer["left_behind"]) == ([], 1)
     everything = shell.text("dead", "redrive", "--all", "--yes")
     assert "2 redriven" in everything
     assert told not in everything

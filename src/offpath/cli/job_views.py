@@ -115,8 +115,9 @@ def changed_jobs(
     say: Callable[[ChangedJob], str] = _transition,
     why: str = "unknown, or in no state for this",
     notes: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
 ) -> Changed:
-    """Jobs that a command changed, and what became of each."""
+    """Jobs that a command changed, and what became of each. ``more`` goes into the document."""
     rows = {one.id: f"{one.task}  {say(one)}" for one in changed}
     items = [msgspec.to_builtins(one) for one in changed]
-    return Changed(rows, which.ids, verb, why, items, notes)
+    return Changed(rows, which.ids, verb, why, items, notes, more or {})

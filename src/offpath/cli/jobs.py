@@ -372,6 +372,7 @@ async def _redriven(app: App, changed: Sequence[ChangedJob], which: Selection) -
         "redriven",
         why="unknown, in no state for this, or behind failed jobs: redrive those first",
         notes=[told] if behind else (),
+        more={} if which.ids else {"left_behind": behind},
     )
 
 

@@ -137,6 +137,8 @@ class Changed:
     items: Sequence[Any] | None = None
     """Documents of the changed rows; their ids where None."""
     notes: Sequence[str] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the document."""
 
     @property
     def left(self) -> list[str]:
@@ -147,7 +149,7 @@ class Changed:
     def document(self) -> dict[str, Any]:
         """Changed rows, and the ids of unchanged ones."""
         items = list(self.rows) if self.items is None else self.items
-        return {"changed": items, "unchanged": self.left}
+        return {"changed": items, "unchanged": self.left, **self.more}
 
     @property
     def parts(self) -> Sequence[Part]:
