@@ -149,8 +149,7 @@ class WithoutLists:
 
     browse = refused(Profile.OPERATING, BrowseStore.browse)
     look_at_messages = refused(Profile.OPERATING, BrowseStore.look_at_messages)
-    step_records = refused(Profile.OPERATING, BrowseStore.step_records)
-    dead_tally = refused(Profile.OPERATING, BrowseStore.dead_tally)
+    step_records = none_of(BrowseStore.step_records, list)
     graph = refused(Profile.OPERATING, BrowseStore.graph)
     browse_groups = refused(Profile.OPERATING, BrowseStore.browse_groups)
     open_gates = none_of(BrowseStore.open_gates, list)

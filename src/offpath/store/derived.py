@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 
 from offpath.errors import CapabilityMissing
-from offpath.model.brief import FaultTally, Kind
+from offpath.model.brief import DeadTally, FaultTally, Kind
 from offpath.model.deaths import Deaths
 from offpath.model.finding import FindingRecord
 from offpath.model.glance import EVERYTHING, Concern
@@ -18,7 +18,7 @@ from offpath.model.id_range import id_range
 from offpath.model.job import LIVE, Count, JobFilter, JobRecord, JobState, LeasedJob, NewJob, Page
 from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
 from offpath.model.limit import QueueRecord, counted_to
-from offpath.store.browse import MOST_DEAD
+from offpath.store.browse import MOST_COUNTED_DEAD, MOST_DEAD
 from offpath.store.capabilities import Capabilities
 from offpath.store.flow import MOST_IN_QUEUE
 from offpath.store.hints import Hint
@@ -202,6 +202,13 @@ class DerivedStore:
         else:
             return []
         return [one for one in known if between[0] <= one <= between[1]][:limit]
+
+    async def dead_tally(self, *, most: int = MOST_COUNTED_DEAD) -> DeadTally:
+        """The number of dead jobs, and the time of the oldest death among those enqueued first."""
+        jobs = sum(one.count for one in await self.count(_DEAD))
+        first = await self.find(_DEAD, limit=MOST_ON_A_PAGE, newest=False)
+        ended = [job.finished_at for job in first.items if job.finished_at is not None]
+        return DeadTally(jobs=min(jobs, most), oldest_at=min(ended, default=None))
 
     async def faults(
         self, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
