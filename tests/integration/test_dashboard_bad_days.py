@@ -17,7 +17,7 @@ from offpath.model.job import JobState
 from offpath.operating import actions
 from offpath.operating.action_loop import ActionLoop
 from offpath.operating.steps import CHUNK
-from offpath.web.console import places
+from offpath.web.console import places, shares
 from tests.contrib.urls import run_sql
 from tests.integration.polling import eventually
 from tests.sqlite_files import migrated_url
@@ -105,7 +105,7 @@ async def test_a_server_that_is_away_is_said_and_found_again(
     own_postgres: PostgresCluster, tmp_path: Path, opened: list[Site],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(places, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(shares, "FOR", 0.0)
     async with offpath.App(own_postgres.url, auto_start=False, migrate=True):
         pass
     site = site_of({"shop": own_postgres.url, "mail": migrated_url(tmp_path / "mail.db")})
@@ -133,7 +133,7 @@ async def test_a_server_that_is_slow_costs_one_page_and_no_more(
     pg_url: str, opened: list[Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "PATIENCE", 1.0)
-    monkeypatch.setattr(places, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(shares, "FOR", 0.0)
     site = site_of(pg_url)
     opened.append(site)
     monkeypatch.setattr(places, "PATIENCE", 30.0)

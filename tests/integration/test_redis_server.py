@@ -26,6 +26,7 @@ from offpath.store.redis import RedisStore
 from tests.brokers import VALKEY, Broker
 from tests.conformance.builders import START, new_job, worker_info
 from tests.conftest import missing_server
+from tests.integration.polling import eventually
 from tests.servers import NoServer
 
 ALWAYS = ("--appendfsync", "always")
@@ -128,6 +129,9 @@ async def test_everysec_outlives_a_killed_server(servers: Servers) -> None:
         assert store.capabilities.durability is Durability.SECOND
         for job in kept:
             await store.commit(Effects(jobs=(job,)))
+    # a server whose disk is still syncing holds writes back for up to two seconds
+    with client(server) as other:
+        await eventually(lambda: other.info("persistence")["aof_buffer_length"] == 0, within=10)
     killed(server)
     start_again(server)
     async with opened(server) as store:

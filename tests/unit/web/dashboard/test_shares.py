@@ -61,7 +61,7 @@ async def test_what_is_made_before_a_change_is_given_to_nobody_who_comes_after()
     late = asyncio.ensure_future(answers.get("a", make))
     await asyncio.sleep(0)
     make.go.set()
-    assert await asyncio.gather(early, late) == [1, 2]
+    assert list(await asyncio.gather(early, late)) == [1, 2]
     assert await answers.get("a", make) == 2
 
 
