@@ -40,6 +40,21 @@ and (
     ) > 0
 )
 
+-- part: asked_rows
+-- The ids of the few rows that a page may be asked for, each found by an index.
+select value as id from json_each(coalesce(:ids, '[]'))
+union
+select :group_id where :group_id is not null
+union
+select member.id from offpath_job as member
+where member.group_id = :group_id and member.group_id <> member.id
+union
+select part.id from offpath_job as part
+where part.group_id = :parent and part.parent = :parent
+union
+select child.id from offpath_job as child indexed by offpath_job_child
+where child.parent = :parent and child.parent <> child.group_id
+
 -- name: browse_newest
 -- Ids of jobs that match among the next rows, newest first.
 --
@@ -58,18 +73,7 @@ from (
     union all
     select * from (
         select candidate.id from (
-            select value as id from json_each(coalesce(:ids, '[]'))
-            union
-            select :group_id where :group_id is not null
-            union
-            select member.id from offpath_job as member
-            where member.group_id = :group_id and member.group_id <> member.id
-            union
-            select part.id from offpath_job as part
-            where part.group_id = :parent and part.parent = :parent
-            union
-            select child.id from offpath_job as child indexed by offpath_job_child
-            where child.parent = :parent and child.parent <> child.group_id
+            /* part: asked_rows */
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
@@ -112,18 +116,7 @@ from (
     union all
     select * from (
         select candidate.id from (
-            select value as id from json_each(coalesce(:ids, '[]'))
-            union
-            select :group_id where :group_id is not null
-            union
-            select member.id from offpath_job as member
-            where member.group_id = :group_id and member.group_id <> member.id
-            union
-            select part.id from offpath_job as part
-            where part.group_id = :parent and part.parent = :parent
-            union
-            select child.id from offpath_job as child indexed by offpath_job_child
-            where child.parent = :parent and child.parent <> child.group_id
+            /* part: asked_rows */
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
@@ -164,18 +157,7 @@ from (
     union all
     select * from (
         select candidate.id from (
-            select value as id from json_each(coalesce(:ids, '[]'))
-            union
-            select :group_id where :group_id is not null
-            union
-            select member.id from offpath_job as member
-            where member.group_id = :group_id and member.group_id <> member.id
-            union
-            select part.id from offpath_job as part
-            where part.group_id = :parent and part.parent = :parent
-            union
-            select child.id from offpath_job as child indexed by offpath_job_child
-            where child.parent = :parent and child.parent <> child.group_id
+            /* part: asked_rows */
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
@@ -218,18 +200,7 @@ from (
     union all
     select * from (
         select candidate.id from (
-            select value as id from json_each(coalesce(:ids, '[]'))
-            union
-            select :group_id where :group_id is not null
-            union
-            select member.id from offpath_job as member
-            where member.group_id = :group_id and member.group_id <> member.id
-            union
-            select part.id from offpath_job as part
-            where part.group_id = :parent and part.parent = :parent
-            union
-            select child.id from offpath_job as child indexed by offpath_job_child
-            where child.parent = :parent and child.parent <> child.group_id
+            /* part: asked_rows */
             union
             select dead.id from offpath_job as dead indexed by offpath_job_dead
             where
