@@ -4,8 +4,8 @@ Metrics and event hooks are observers of this wrapper, so that no transition can
 rescue, not an operator's cancel, not the children of a settled job.
 
 The body of :class:`ObservedStore` is the table: one line for each method of the store's protocol of
-which something is told. All others are timed and no more. The wrapper of a method
-is made once, from the protocol's own method.
+which something is told. All others are timed and no more. The wrapper of a method is made once,
+from the protocol's own method.
 """
 
 from __future__ import annotations

@@ -170,7 +170,8 @@ class Heartbeat:
         """After a whole lease without a renewal no job is taken, and those that run may be others'.
 
         Waits for nothing, so that no call to the store can hold it up. A process that stood still
-        asks first: the renewal that is on the way says which jobs are still its own.
+        asks first: the renewal that is on the way says which jobs are still its own. That
+        call is bounded: 5 s on Postgres, the file's patience on SQLite.
         """
         if self.renewed_at == -math.inf or self.alive or self.frozen():
             return
@@ -181,7 +182,7 @@ class Heartbeat:
             self._holds = self._claimer.open = False
             msg = f"the lease could not be renewed for {age:.1f} s: no jobs are taken until it is"
             self._report(LeaseLost(msg), "lease")
-        # Whose presence lasts keeps its jobs for so many leases, since nobody takes them earlier.
+        # A worker whose presence lasts keeps its jobs for so long: nobody takes them earlier.
         if not self._doubted and age >= self._lease_seconds * (SILENCE if self._present else 1):
             self._doubted = True
             for run in self._hand.runs():
@@ -197,7 +198,7 @@ class Heartbeat:
 
 
 def _turning() -> bool:
-    """No process that stands still."""
+    """False: nobody watches whether the process stood still."""
     return False
 
 
