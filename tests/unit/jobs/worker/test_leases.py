@@ -132,6 +132,31 @@ async def test_without_the_store_for_a_lease_handlers_are_told_and_nothing_is_ta
     assert (record.state, record.attempt) == (JobState.SUCCEEDED, 1)
 
 
+async def test_a_process_that_stood_still_asks_before_its_handlers_are_told(rig: Rig) -> None:
+    """The first renewal says which jobs are still its own; until then nobody is interrupted."""
+    told: list[Any] = []
+
+    async def slow(ctx: Any) -> None:
+        if ctx.deliveries > 1:
+            return
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append(ctx.interruption)
+
+    rig.task(slow)
+    await rig.enqueue("slow")
+    worker = await rig.started(lease_seconds=10.0)
+    heartbeat, frozen = worker._engine.heartbeat, [True]
+    heartbeat.frozen = lambda: frozen[0]
+    outage(rig)
+    await rig.pass_time(15)
+    assert (told, worker.alive, heartbeat.unsure) == ([], False, True)
+    frozen[0] = False
+    await rig.pass_time(3)
+    assert told == [Interruption.EXPIRED]
+
+
 async def test_outage_loses_no_end_and_work_goes_on_within_five_seconds(rig: Rig) -> None:
     gate = asyncio.Event()
 
