@@ -181,8 +181,12 @@ class Conversation:
         values = [_encoded(value) for value in query.for_dollar()]
         self._watch()
         self._piped = False
-        self._server.send_query_prepared(name, values)
-        self._write()
+        try:
+            self._server.send_query_prepared(name, values)
+            self._write()
+        except psycopg.Error:
+            self.leave()  # as in _fail
+            raise
         self._landed = landed
         return True
 
@@ -282,7 +286,7 @@ class Conversation:
             if not self._server.flush() and self._loop is not None:
                 self._loop.remove_writer(self._socket)
         except psycopg.Error as error:
-            self._end(error)
+            self._fail(error)
 
     # -- in --------------------------------------------------------------------------------
 
@@ -298,7 +302,7 @@ class Conversation:
         except psycopg.Error as error:
             # What the server said last is why it hung up.
             said = any(result.status in _FAILED for result in self._results)
-            self._end(None if said else error)
+            self._fail(None if said else error)
 
     def _collected(self) -> bool:
         """Take what has come; whether it is all."""
@@ -317,6 +321,12 @@ class Conversation:
                 results.append(result)
                 ended = False
         return False
+
+    def _fail(self, error: psycopg.Error | None) -> None:
+        """End a conversation whose socket the driver may have closed."""
+        # In this turn of the loop: in the next one, the number may be another connection's.
+        self.leave()
+        self._end(error)
 
     def _end(self, error: psycopg.Error | None) -> None:
         landed, waiter = self._landed, self._waiter

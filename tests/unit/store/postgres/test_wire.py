@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -182,6 +184,39 @@ async def test_a_session_that_ended_unasked_is_an_error_of_the_next_statement(
     with pytest.raises(psycopg.OperationalError):
         await one(connection, "select 1")
     assert connection.closed
+
+
+async def test_the_number_of_a_socket_that_the_network_closed_is_free_at_once(
+    connection: Connection, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver closes it as it reads the end; the caller only hears of that a turn later."""
+    loop = asyncio.get_running_loop()
+    number = connection.fileno()
+    heard = asyncio.Event()
+    opened: list[socket.socket] = []
+    end = wire.Conversation._end
+
+    def others_connect(self: wire.Conversation, error: psycopg.Error | None) -> None:
+        end(self, error)
+        while number not in {one.fileno() for one in opened}:
+            opened.extend(socket.socketpair())
+        loop.add_reader(number, heard.set)
+
+    monkeypatch.setattr(wire.Conversation, "_end", others_connect)
+    waiting = asyncio.create_task(rows(connection, query("select pg_sleep(60)")))
+    await until(lambda: bool(ask(_ASLEEP)))
+    with socket.socket(fileno=os.dup(number)) as same:
+        same.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(psycopg.OperationalError):
+        await waiting
+    mine = next(one for one in opened if one.fileno() == number)
+    pair = opened[opened.index(mine) ^ 1]
+    pair.send(b"for the other")
+    async with asyncio.timeout(10):
+        await heard.wait()
+    loop.remove_reader(number)
+    for one in opened:
+        one.close()
 
 
 async def test_a_closed_connection_leaves_its_number_to_the_next_one(url: str) -> None:
