@@ -317,6 +317,18 @@ async def test_watching_a_job_that_attached_means_its_holder(store: Store) -> No
     assert await fates(store, waiting.id) == [("queued", None)]
 
 
+async def test_a_job_that_attached_to_one_of_its_own_call_is_watched_as_that(store: Store) -> None:
+    await join(store)
+    holder, attached = new_job(unique=unique("k")), new_job(unique=unique("k"))
+    gate = gate_on(attached.id)
+    waiting = new_job(LATER, gate=gate.id)
+    answers = await store.commit(Effects(jobs=(holder, attached, waiting), gates=(gate,)))
+    assert [one.job_id for one in answers] == [holder.id, holder.id, waiting.id]
+    assert (await gate_of(store, gate)).on == (holder.id,)
+    await succeed(store, await take_one(store))
+    assert await fates(store, waiting.id) == [("queued", None)]
+
+
 async def test_making_a_gate_again_changes_nothing(store: Store) -> None:
     ids = await running(store, 2)
     gate = gate_on(*ids)

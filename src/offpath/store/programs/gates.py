@@ -88,9 +88,15 @@ def _make(
         _Watches(one.id, one.led, [(job, known.get(job)) for job in one.on]) for one in fresh
     ]
     yield w.sql["add_watches"](batch=w.batch(watches))
-    if standing:
-        # The mark spares the end of every other job the look for gates.
-        yield w.sql["watch_jobs"](ids=w.ids(standing))
+    # The mark spares the end of every other job the look for gates. New jobs were written with it,
+    # unless a gate came to them by another id: that of a job which attached to one of these.
+    asked = {each for gate in gates for each in gate.on}
+    marked = {one.job_id for one in answers if one.created and one.id in asked}
+    if (
+        unmarked := {each for on in watched.values() for each in on} & made - marked
+        | standing.keys()
+    ):
+        yield w.sql["watch_jobs"](ids=w.ids(unmarked))
     states = {one.id: one.verdict() for one in fresh}
     return {gate: one for gate, one in states.items() if one is not GateState.OPEN}, new
 
