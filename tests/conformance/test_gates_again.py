@@ -76,8 +76,12 @@ async def test_while_others_are_dead_it_stays_dead_until_the_last_is_put_back(
     store: Store,
 ) -> None:
     ids = await _parts(store, dead=3)
-    held = await hold_one(store, gate_on(*ids))
+    gate = gate_on(*ids)
+    held = await hold_one(store, gate)
+    assert (await gate_of(store, gate)).failed == 3
     assert list(await _redrive(store, ids[0], held)) == [ids[0]]
+    shut = await gate_of(store, gate)
+    assert (shut.state, shut.succeeded, shut.failed) == (GateState.UNSATISFIABLE, 0, 2)
     (one,) = await take(store)
     await succeed(store, one)
     assert list(await _redrive(store, ids[1])) == [ids[1]]

@@ -108,11 +108,12 @@ KEPT = {
         from offpath.job j join offpath.job_gate g on g.id = j.gated_by
         where j.deliveries > 0 and j.redrives = 0 and g.state <> 'fired'
     """,
+    # A redrive leaves a job dead whose unique key another has as its gate opens again.
     "jobs that a fired gate did not release": """
         select j.id, j.state, j.reason
         from offpath.job j join offpath.job_gate g on g.id = j.gated_by
         where g.state = 'fired' and j.state = 'dead'
-            and j.reason in ('unsatisfiable', 'gate_timeout')
+            and (j.reason = 'gate_timeout' or (j.reason = 'unsatisfiable' and j.unique_key is null))
     """,
     "values that are not what was given": """
         select g.id, g.value from offpath.job_group g where g.value !~ '^[0-9]+$'

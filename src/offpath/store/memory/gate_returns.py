@@ -85,11 +85,9 @@ def _reopen_gates(
 
 
 def _reopens(tables: Tables, now: datetime, row: MemoryGate) -> bool:
-    counted = replace(row, ended=dict(row.ended))
-    counted.recount(tables.jobs)
-    if counted.judged() is GateState.UNSATISFIABLE:
+    row.recount(tables.jobs)
+    if row.judged() is GateState.UNSATISFIABLE:
         return False
-    row.ended, row.succeeded, row.failed = counted.ended, counted.succeeded, counted.failed
     # as much time as it had at first, when its jobs were made
     made = min(tables.jobs[each].enqueued_at for each in tables.gates.held[row.id])
     deadline = None if row.deadline is None else now + (row.deadline - made)

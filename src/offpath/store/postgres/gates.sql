@@ -462,28 +462,35 @@ where g.id = any (array(
 group by g.id
 
 -- name: reopen_gates
--- These gates, which are held, are open again, for as long as they were at first.
+-- These gates, which are held, have new counts; those that can fire are open again, for as long as
+-- they were at first.
 update offpath.job_gate g
-set state = 'open',
+set state = case when b.opens then 'open' else g.state end,
     succeeded = b.succeeded,
     failed = b.failed,
-    deadline = coalesce(:now::text::timestamptz, clock_timestamp()) + (
-        g.deadline - (select min(j.enqueued_at) from offpath.job j where j.gated_by = g.id)
-    )
-from jsonb_to_recordset(:batch::text::jsonb) as b (id uuid, succeeded bigint, failed bigint)
+    deadline = case
+        when b.opens then coalesce(:now::text::timestamptz, clock_timestamp()) + (
+            g.deadline - (select min(j.enqueued_at) from offpath.job j where j.gated_by = g.id)
+        )
+        else g.deadline
+    end
+from jsonb_to_recordset(:batch::text::jsonb) as b (
+    id uuid, opens boolean, succeeded bigint, failed bigint
+)
 where g.id = b.id
 
 -- name: recount_watches
--- Notes how the jobs that these gates watch have ended.
+-- Notes how the jobs that these gates watch have ended, as recount_gates counts them.
 update offpath.gate_watch w
 set outcome = n.outcome
 from (
     select o.job, o.gate, case
+        when j.id is null then coalesce(o.outcome, case when not o.early then 'failed' end)
         when j.state = 'succeeded' then 'succeeded'
         when j.state in ('dead', 'cancelled') then 'failed'
     end as outcome
     from offpath.gate_watch o
-    join offpath.job j on j.id = o.job
+    left join offpath.job j on j.id = o.job
     where o.gate = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
 ) as n
 where w.job = n.job and w.gate = n.gate and w.outcome is distinct from n.outcome

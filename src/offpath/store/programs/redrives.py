@@ -41,9 +41,10 @@ class _More(msgspec.Struct):
 
 
 class _Counts(msgspec.Struct):
-    """A gate that is open again, as ``reopen_gates`` takes it."""
+    """A gate that is counted afresh, as ``reopen_gates`` takes it."""
 
     id: str
+    opens: bool
     succeeded: int
     failed: int
 
@@ -184,16 +185,15 @@ def _reopen_gates(d: Dialect, opened: Sequence[HeldRow], own: Collection[str]) -
     counts = [RecountedRow(*row) for row in rows]
     states = {row.id: _verdict(row) for row in counts}
     shut = {gate for gate, state in states.items() if state is GateState.UNSATISFIABLE}
-    again = [row for row in counts if row.id not in shut]
-    if not again:
-        return _Reopened(shut=shut)
-    named = d.ids(row.id for row in again)
-    batch = [_Counts(row.id, row.succeeded, row.failed) for row in again]
+    if not counts:
+        return _Reopened()
+    # those that stay shut, too: what a gate has counted is what its watches say
+    batch = [_Counts(row.id, row.id not in shut, row.succeeded, row.failed) for row in counts]
     *_, died = yield Send(
         (
-            d.sql["recount_watches"](ids=named),
+            d.sql["recount_watches"](ids=d.ids(states)),
             d.sql["reopen_gates"](batch=d.batch(batch), now=d.now),
-            d.sql["died_at_gates"](ids=named),
+            d.sql["died_at_gates"](ids=d.ids(states.keys() - shut)),
         )
     )
     fired = sorted(gate for gate, state in states.items() if state is GateState.FIRED)

@@ -279,27 +279,38 @@ where
 group by gate.id
 
 -- name: reopen_gates
--- These gates are open again, for as long as they were at first.
+-- These gates have new counts; those that can fire are open again, for as long as they were at first.
 update offpath_job_gate set
-    state = 'open',
+    state = iif(new.value ->> 'opens', 'open', state),
     succeeded = new.value ->> 'succeeded',
     failed = new.value ->> 'failed',
-    deadline = :now + deadline - (
-        select min(job.enqueued_at) from offpath_job as job where job.gate = offpath_job_gate.id
+    deadline = iif(
+        new.value ->> 'opens',
+        :now + deadline - (
+            select min(job.enqueued_at) from offpath_job as job where job.gate = offpath_job_gate.id
+        ),
+        deadline
     )
 from json_each(:batch) as new
 where offpath_job_gate.id = new.value ->> 'id'
 
 -- name: recount_watches
--- Notes how the jobs that these gates watch have ended.
-update offpath_gate_watch set outcome = case
-    when job.state = 'succeeded' then 'succeeded'
-    when job.state = 'dead' or job.state = 'cancelled' then 'failed'
-end
-from offpath_job as job
+-- Notes how the jobs that these gates watch have ended, as recount_gates counts them.
+update offpath_gate_watch set outcome = noted.outcome
+from (
+    select seen.job, seen.gate, case
+        when job.id is null then coalesce(seen.outcome, iif(seen.early = 0, 'failed', null))
+        when job.state = 'succeeded' then 'succeeded'
+        when job.state = 'dead' or job.state = 'cancelled' then 'failed'
+    end as outcome
+    from offpath_gate_watch as seen
+    left join offpath_job as job on job.id = seen.job
+    where seen.gate in (select value from json_each(:ids))
+) as noted
 where
-    offpath_gate_watch.gate in (select value from json_each(:ids))
-    and job.id = offpath_gate_watch.job
+    offpath_gate_watch.job = noted.job
+    and offpath_gate_watch.gate = noted.gate
+    and offpath_gate_watch.outcome is not noted.outcome
 
 -- name: died_at_gates
 -- The jobs that died at these gates.
