@@ -46,6 +46,11 @@ async def fail(password: str = "marker") -> None:
     raise ValueError("\\x1b[31mred password=hunter2")
 
 
+@app.task
+async def fail_behind(ctx: offpath.Context) -> offpath.Plan:
+    return ctx.queue(fail.job()).next(add.job(1, 2))
+
+
 @app.task(retry=2)
 async def flaky() -> None:
     raise ValueError("once more")

@@ -43,6 +43,19 @@ def test_headers_are_kept_and_those_of_secrets_refused(run: Run, migrated: str) 
     assert (refused.exit_code, "hunter2" in refused.output) == (2, False)
 
 
+def test_an_app_of_the_settings_has_the_task_that_is_enqueued(
+    run: Run, migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFFPATH_APP", "service:app")
+    assert run("enqueue", "add", "a=1", "--url", migrated).exit_code == 0, "another store: by name"
+    monkeypatch.setenv("OFFPATH_URL", migrated)
+    refused = run("enqueue", "add", "a=1")
+    assert (refused.exit_code, "invalid_input" in refused.output) == (2, True)
+    job = document(run("enqueue", "fail", "--json"))["id"]
+    shown = document(run("jobs", "show", job, "--json"))
+    assert shown["options"]["retry"]["attempts"] == 1
+
+
 @pytest.mark.parametrize(
     ("given", "seconds"), [("5m", 300), ("0.5h", 1_800), ("20 s", 20), ("90", 90)]
 )

@@ -326,3 +326,23 @@ def test_a_redrive_says_how_many_are_left_behind_what_failed(shell: Shell) -> No
     assert "2 redriven" in everything
     assert told not in everything
     assert "left:" not in shell.text("dead", "redrive", "--task", "other", "--yes")
+
+
+def test_what_is_left_behind_its_gate_does_not_count_as_one_of_the_limit(shell: Shell) -> None:
+    async def gated(app: App) -> tuple[str, ...]:
+        late = await app.tasks["note"].options(delay=3600).enqueue("late")
+        (held,) = await app.enqueue(
+            [offpath.gate(on=[late], queue=[app.tasks["note"].job("after")])]
+        )
+        await app.jobs.cancel(late.id)
+        broken = await app.tasks["breaks"].enqueue()
+        await app.worker().run_until_idle()
+        return held.id, broken.id
+
+    held, broken = filled(shell.url, gated)
+    told = shell.json("dead", "redrive", "--all", "--limit", "1", "--yes")
+    assert ([one["id"] for one in told["changed"]], told["left_behind"]) == ([broken], 1)
+    assert shell.json("jobs", "show", broken)["redrives"] == 1
+    assert "redrives  1\n" in shell.text("jobs", "show", broken)
+    assert "waited for  gate" in shell.text("dead", "show", held)
+    assert shell.json("dead", "show", held)["waited_for"]["failed"] == 1

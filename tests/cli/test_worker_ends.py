@@ -48,6 +48,14 @@ def test_jobs_that_died_are_told_by_the_exit_code(
     assert (code, "1 succeeded, 1 dead" in output) == (3, True), output
 
 
+def test_jobs_that_died_at_a_gate_are_counted_too(
+    run: Run, here: Path, processes: Processes
+) -> None:
+    put(run, sqlite(here), "fail_behind", "--app", "service:app")
+    code, output = ended(processes, here, "--until-idle")
+    assert (code, "1 succeeded, 2 dead" in output) == (3, True), output
+
+
 def test_after_so_many_jobs_the_others_are_left(run: Run, here: Path, processes: Processes) -> None:
     for _ in range(6):
         put(run, sqlite(here), "add", "a=1", "b=2")

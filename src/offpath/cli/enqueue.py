@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import click
@@ -15,6 +15,7 @@ from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
 from offpath.cli.option_values import Duration, given_only, once, pairs
 from offpath.cli.values import Failed, Said
+from offpath.config import load_settings
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
 from offpath.jobs.client.core import core_of
 from offpath.jobs.values.handle import Handle
@@ -36,6 +37,12 @@ def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # 
     return Options(headers=once(headers, "the header") or None, **given_only(**given))
 
 
+def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
+    """The app that is named, here or by the settings; with ``--url`` alone, one without tasks."""
+    own = None if url else load_settings().app
+    return given_app(target or own, url, create=True)
+
+
 @click.command()
 @click.argument("task")
 @option_group(
@@ -49,7 +56,7 @@ def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # 
     ),
     click.option("--input", "document", metavar="JSON", help="All arguments as one JSON object."),
 )
-@app_option("The app that has TASK: see above.")
+@app_option("The app that has TASK: see above.  [env: OFFPATH_APP]")
 @option_group(
     "options",
     _options,
@@ -83,7 +90,7 @@ def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # 
     metavar="DURATION",
     help="The longest time to wait.  [default: no limit]",
 )
-@framed(partial(given_app, create=True), url_option)
+@framed(_app, url_option)
 async def enqueue(
     app: App,
     *,
@@ -99,9 +106,9 @@ async def enqueue(
     Values are read as JSON where they are JSON, otherwise as text. With --wait the result is
     printed, and the exit code is 1 when the job did not succeed.
 
-    With --app the task is looked up: its arguments are checked, and its own options hold. Without
-    it only its name is known: what is not given here is as built in, whatever queue, retries,
-    timeout or limit the task has.
+    With --app, or an app in OFFPATH_APP or the project file, the task is looked up: its arguments
+    are checked, and its own options hold. Without one, or with --url alone, only its name is known:
+    what is not given here is as built in, whatever queue, retries, timeout or limit the task has.
 
     \b
     offpath enqueue send_mail to=ada@example.org retries=3
@@ -109,8 +116,9 @@ async def enqueue(
     """
     # the arguments are the job's own: it hides their secrets, and its retention is its own
     async with noting(app, "job.enqueue", {"task": task}) as told:
-        unknown = None if target is not None or wait else await unknown_task(app, task)
-        made = app.by_name(task, options, registered=target is not None)
+        known = target is not None or bool(app.tasks)
+        unknown = None if known or wait else await unknown_task(app, task)
+        made = app.by_name(task, options, registered=known)
         handle = await made.enqueue(**arguments)
         told.count(int(handle.created), there_already=int(not handle.created))
     if not wait:

@@ -8,13 +8,16 @@ from offpath.model.job import Failure
 from offpath.model.redact import redact_text
 from offpath.operating.documents.jobs import FailureDocument
 
-_SHOWN = 100
-"""Characters of an error in a table."""
+_SHOWN = 1000
+"""Characters of an error in a table: a terminal cuts it to its width, a pipe has none."""
 
 
 def failure_cell(failure: Failure | FailureDocument | None) -> str:
-    """An error in a table."""
-    return redact_text(f"{failure.type}: {failure.message}"[:_SHOWN]) if failure else ""
+    """An error in a table: its first line."""
+    if failure is None:
+        return ""
+    first = failure.message.strip().partition("\n")[0]
+    return redact_text(f"{failure.type}: {first}"[:_SHOWN])
 
 
 def failure_parts(failure: Failure) -> list[Part]:

@@ -69,6 +69,7 @@ def job_parts(
         **({"unreadable": job.unreadable} if job.unreadable else {}),
         "attempt": job.attempt,
         "deliveries": job.deliveries,
+        **({"redrives": job.redrives} if job.redrives else {}),
         "priority": job.priority,
         "enqueued": output.when(job.enqueued_at),
         "due": output.when(job.run_at),

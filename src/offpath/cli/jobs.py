@@ -35,9 +35,8 @@ from offpath.model import checks
 from offpath.model.amendment import Amendment
 from offpath.model.brief import Kind
 from offpath.model.changes import ChangedJob
-from offpath.model.job import DeadReason, JobState
+from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.operating import views
-from offpath.operating.documents.jobs import describe
 from offpath.operating.job_waits import nobody_takes
 from offpath.operating.short_ids import whole
 
@@ -114,7 +113,10 @@ async def show_job(app: App, *, job_id: str) -> Shown:
     \b
     offpath jobs show 0198c0de
     """
-    job = await app.jobs.get(await whole(app, Kind.JOB, job_id))
+    return await _shown(app, await app.jobs.get(await whole(app, Kind.JOB, job_id)))
+
+
+async def _shown(app: App, job: JobRecord) -> Shown:
     standing = await views.standing_of(app, job)
     waits = {"waits_for": standing.waits_for, "waited_for": standing.waited_for}
     parts = job_parts(job, waits=waits, steps=standing.steps, ill=standing.worker_problems)
@@ -328,13 +330,12 @@ async def list_dead(app: App, *, limit: int, after: str | None, where: Filters) 
 @click.argument("job_id")
 @store_command
 async def show_dead(app: App, *, job_id: str) -> Shown:
-    r"""Show one dead job with every failed attempt.
+    r"""Show one dead job with every failed attempt, and what it waited for.
 
     \b
     offpath dead show 0198c0de-…
     """
-    job = await app.dead.show(await whole(app, Kind.JOB, job_id))
-    return Shown(describe(job), job_parts(job))
+    return await _shown(app, await app.dead.show(await whole(app, Kind.JOB, job_id)))
 
 
 @dead.command("redrive")

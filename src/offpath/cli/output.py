@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
-from typing import Any, assert_never
+from textwrap import wrap
+from typing import Any, Final, assert_never
 
 import click
 import msgspec
@@ -23,6 +24,9 @@ __all__ = [
     "print_table", "short", "show", "when",
 ]  # fmt: skip
 """Times and texts in words are the operator's: other views have them too."""
+
+_LEAST_ROOM: Final = 20
+"""Characters of a value on a line, however narrow the terminal is."""
 
 
 def show(value: Value, *, as_json: bool) -> None:
@@ -63,11 +67,20 @@ def _print_part(part: Part) -> None:
         case Fields(values, width):
             width = max(width, *map(len, values))
             for name, value in values.items():
-                click.echo(f"{name:>{width}}  {clean(str(value))}")
+                click.echo(f"{name:>{width}}  {_folded(clean(str(value)), width + 2)}")
         case Quote(heading, text):
             click.echo(f"{clean(heading)}\n  {clean_block(text).rstrip()}")
         case _:
             assert_never(part)
+
+
+def _folded(text: str, indent: int) -> str:
+    """A value in the room of a terminal behind its name: it goes on below, and no word breaks."""
+    room = max(get_terminal_size().columns - indent, _LEAST_ROOM)
+    if not sys.stdout.isatty() or len(text) <= room:
+        return text
+    lines = wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    return f"\n{' ' * indent}".join(lines)
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON

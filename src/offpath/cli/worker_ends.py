@@ -10,7 +10,7 @@ import click
 
 from offpath.cli.frame import option_group
 from offpath.cli.option_values import Duration
-from offpath.model.job import JobState
+from offpath.model.job import DeadReason, JobState
 from offpath.model.served import OTHERS
 
 if TYPE_CHECKING:
@@ -73,12 +73,14 @@ class EndsWatch:
         self._running = running
         self._ends = ends
         self._undone = False
+        self._dead = self._died_before = 0
         if ends.max_jobs is not None:
             running.take_at_most(ends.max_jobs)
 
     async def run(self) -> None:
         """Look until the worker is to stop, and stop it."""
         clock, began, quiet = self._app.clock, self._app.clock.monotonic(), 0
+        self._died_before = await self._died_at_gates()
         most = self._ends.max_seconds
         while True:
             if most is not None and clock.monotonic() - began >= most:
@@ -96,16 +98,26 @@ class EndsWatch:
         """The worker's own code, or that something was left undone."""
         if stopped.exit_code:
             return stopped.exit_code
-        return LEFT_UNDONE if self._running.counts.dead or self._undone else 0
+        dead = self._dead or self._running.counts.dead  # the latter where a signal came first
+        return LEFT_UNDONE if dead or self._undone else 0
 
     async def _stop(self, why: str) -> None:
         counts = self._running.counts
+        # without an attempt: their parts died here
+        self._dead = counts.dead + await self._died_at_gates() - self._died_before
         left = ""
         if self._ends.until_idle:
             self._undone = await self._busy()
             left = await self._left()
-        _log.info("ends %s: %d succeeded, %d dead%s", why, counts.succeeded, counts.dead, left)
+        _log.info("ends %s: %d succeeded, %d dead%s", why, counts.succeeded, self._dead, left)
         await self._running.stop()
+
+    async def _died_at_gates(self) -> int:
+        """The jobs of this worker that are dead since their gate could not fire."""
+        dead = await self._app.jobs.counts(state=JobState.DEAD, reason=DeadReason.UNSATISFIABLE)
+        return sum(
+            one.count for one in dead if one.task in self._app.tasks and self._serves(one.queue)
+        )
 
     async def _left(self) -> str:
         """The jobs of this worker that wait: for another attempt, their time, or something else."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
 
+from offpath.model.gate import GateState
 from offpath.model.job import JobState
 from offpath.model.limit import QueueRecord
 from offpath.operating.documents.actions import ActionDocument
@@ -44,13 +46,24 @@ def commands_of(job: JobStanding) -> tuple[str, ...]:
     """The commands that change a job in this state."""
     match job.state:
         case JobState.DEAD:
-            return (f"offpath dead redrive {job.id}", f"offpath dead discard {job.id}")
+            failed = " ".join(_shut_by(job))  # put back, they have it wait again
+            again = f"jobs redrive {failed}" if failed else f"dead redrive {job.id}"
+            return (f"offpath {again}", f"offpath dead discard {job.id}")
         case JobState.RUNNING:
             return (f"offpath jobs cancel {job.id}",)
         case JobState.QUEUED | JobState.BLOCKED:
             return (*_releasing(job), f"offpath jobs cancel {job.id}")
         case JobState.CANCELLED | JobState.SUCCEEDED:
             return ()
+
+
+def _shut_by(job: JobStanding) -> Sequence[str]:
+    """The failed jobs, some of them, that keep a dead job's gate shut."""
+    gate = job.waited_for
+    if gate is None or gate["state"] != GateState.UNSATISFIABLE:
+        return ()
+    failed: Sequence[str] = gate["failed_jobs"]
+    return failed
 
 
 def queue_commands(queue: QueueRecord | QueueStanding) -> tuple[str, ...]:

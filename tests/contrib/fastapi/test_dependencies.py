@@ -198,7 +198,11 @@ async def test_what_cannot_be_written_is_no_success(
     ],
 )
 async def test_faults_are_answers(
-    app: offpath.App, call: str, status: int, code: str | None
+    app: offpath.App,
+    call: str,
+    status: int,
+    code: str | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     api = FastAPI(lifespan=lifespan(app))
     errors(api)
@@ -227,6 +231,10 @@ async def test_faults_are_answers(
             "code": code,
             "retryable": status == 503,
         }
+    told = [one.getMessage() for one in caplog.records if "answered with" in one.getMessage()]
+    assert [text.partition(": task")[0] for text in told] == (
+        ["GET / is answered with 422"] if call == "wrong" else []
+    ), "the log says what does not fit, since the program may be at fault"
 
 
 def test_a_session_that_is_no_dependency_is_refused(app: offpath.App) -> None:

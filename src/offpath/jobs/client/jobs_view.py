@@ -185,27 +185,34 @@ async def act(
     *,
     limit: int | None = None,
 ) -> list[ChangedJob]:
-    """Do it to all jobs that match, oldest first, chunk by chunk."""
+    """Do it to all jobs that match, oldest first, chunk by chunk.
+
+    At most ``limit`` of them change; one that is left as it is does not count.
+    """
     changed: list[ChangedJob] = []
-    async for ids in _chunks(session, what, limit):
-        changed += await action(ids)
+    left = limit
+    async for ids in _chunks(session, what):
+        at = 0
+        while at < len(ids) and (left is None or left > 0):
+            some = ids[at : at + (CHUNK if left is None else left)]
+            answers = await action(some)
+            changed += answers
+            if left is not None:  # others may have followed, as a join does its parts
+                left -= len({one.id for one in answers}.intersection(some))
+            at += len(some)
+        if left == 0:
+            break
     return changed
 
 
-async def _chunks(
-    session: StoreSession, what: JobFilter, limit: int | None
-) -> AsyncIterator[tuple[str, ...]]:
+async def _chunks(session: StoreSession, what: JobFilter) -> AsyncIterator[tuple[str, ...]]:
     if not what.states:
         return
     after: str | None = None
-    left = limit
-    while left is None or left > 0:
-        size = CHUNK if left is None else min(CHUNK, left)
-        page = await session.store.find(what, limit=size, after=after, newest=False)
-        ids = tuple(record.id for record in page.items)
-        if ids:
-            yield ids
+    while True:
+        page = await session.store.find(what, limit=CHUNK, after=after, newest=False)
+        if page.items:
+            yield tuple(record.id for record in page.items)
         if page.next is None:
             return
         after = page.next
-        left = None if left is None else left - len(ids)

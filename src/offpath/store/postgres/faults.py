@@ -151,7 +151,8 @@ def translated(error: Exception, shown: str) -> StoreError:
             "was written. Set pool_mode = transaction there, or give the address of the server"
         )
     if state is None or isinstance(error, (PoolTimeout, TooManyRequests)):
-        return StoreUnavailable(f"cannot reach {shown}: {_text(error)}")
+        text = _text(error)
+        return StoreUnavailable(f"cannot reach {shown}: {text}{_advice(text)}")
     return _by_state(state, _text(error), shown)
 
 
@@ -183,6 +184,15 @@ def _by_state(state: str, text: str, shown: str) -> StoreError:
     if state[:2] in _GONE_CLASSES:
         return StoreUnavailable(f"{shown} is not available: {text}")
     return StoreError(f"{shown} failed with {state}: {text}")
+
+
+def _advice(text: str) -> str:
+    """The remedy for a connection that the server refused; the driver keeps no code of that."""
+    if not text.endswith("does not exist"):
+        return ""
+    if 'FATAL:  database "' in text:
+        return ". Create it (CREATE DATABASE), or correct the name in the address"
+    return ". Create it (CREATE ROLE … LOGIN), or correct the user in the address"
 
 
 def _text(error: Exception) -> str:

@@ -43,6 +43,21 @@ async def test_a_server_that_is_not_there(unused_tcp_port: int) -> None:
         await store.ping()
 
 
+@pytest.mark.parametrize(
+    ("missing", "advice"), [("database", "CREATE DATABASE"), ("role", "CREATE ROLE")]
+)
+async def test_a_database_or_a_role_that_is_not_there_is_told_to_be_made(
+    url: str, missing: str, advice: str
+) -> None:
+    host = url.rpartition("@")[2].partition("/")[0]
+    names = {"database": "postgres@{}/no_such", "role": "no_such@{}/postgres"}
+    store = PostgresStore(f"postgresql://{names[missing].format(host)}")
+    told = f'{missing} "no_such" does not exist. Create it .*{advice}'
+    with pytest.raises(StoreUnavailable, match=told):
+        await store.open()
+    await store.close()
+
+
 @pytest.mark.parametrize("kind", ["ping", "commit", "get", "signal", "settle", "snapshot"])
 async def test_connections_that_died_while_they_rested_are_replaced_unseen(
     opened: Opened, ask: Ask, kind: str

@@ -115,3 +115,31 @@ async def test_a_job_tells_its_steps_and_what_it_enqueued() -> None:
 
 async def _render() -> dict[str, object]:
     return {"pages": 3, "token": "hunter2"}
+
+
+@pytest.mark.parametrize("failures", [2, 6])
+async def test_a_job_that_died_at_its_gate_offers_what_failed_instead(failures: int) -> None:
+    """A redrive of its own would leave it as it is."""
+    app = offpath.App("memory://", auto_start=False)
+
+    @app.task
+    async def part(n: int) -> None: ...
+
+    @app.task
+    async def last() -> None: ...
+
+    async with app:
+        late = [await part.options(delay=3600).enqueue(n) for n in range(failures)]
+        (held,) = await app.enqueue([offpath.gate(on=late, queue=[last.job()])])
+        await app.jobs.cancel(*(one.id for one in late))
+        site = site_of(app)
+        page = (await site.get(f"/jobs/{held.id}")).text
+        assert "<button>Redrive</button>" not in page
+        named = [f'name="id" value="{one.id}"' in page for one in late]
+        if failures == 2:
+            assert "Redrive what failed" in page
+            assert all(named)
+            assert f"offpath jobs redrive {late[0].id} {late[1].id}" in page
+        else:
+            assert "What failed</a>" in page
+            assert not any(named)
