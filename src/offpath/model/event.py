@@ -49,6 +49,8 @@ class JobEvent(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     will_retry: bool = False
     failure: Failure | None = None
     reason: DeadReason | None = None
+    scheduled_for: datetime | None = None
+    """Of a job that is dead since its workers died: the occurrence of a schedule that it was."""
     progress: Progress | None = None
     result: str | None = None
     """Encoded: of a job that succeeded its result, of a group that is done its value."""

@@ -18,6 +18,7 @@ from offpath.config import load_settings
 from offpath.contrib.sentry import OffpathIntegration
 from offpath.errors import InvalidArgument
 from offpath.model.headers import decoded_headers
+from offpath.model.lease import LeaseRequest, WorkerInfo
 from offpath.runtime import seats
 from offpath.runtime.clock import ManualClock
 from offpath.testing import drain, pass_time
@@ -283,6 +284,32 @@ async def test_an_occurrence_that_dies_is_one_check_in_of_all_attempts(
     told = await checked_in(envelopes, ValueError("no"), cron="30 1 * * *")
     assert [status for _, status in told] == ["in_progress", "in_progress", "error"]
     assert len({one["check_in_id"] for one in envelopes.of("check_in")}) == 1
+
+
+async def test_an_occurrence_that_kills_its_workers_is_told_to_have_failed(
+    envelopes: Envelopes,
+) -> None:
+    init(envelopes, monitor_schedules=True)
+    async with made() as app:
+
+        @app.task
+        def report() -> None: ...
+
+        app.schedule("nightly", report.job(), every=3600)
+        assert isinstance(app.clock, ManualClock)
+        store = app.store()
+        await store.pause_queue("default")
+        await pass_time(app, app.clock, timedelta(hours=1))
+        await store.resume_queue("default")
+        info = WorkerInfo(id="w", host="h", pid=1, version="1", concurrency=1, tasks=("report",))
+        await store.register(info, lease_seconds=10)
+        await store.lease(LeaseRequest(worker="w", limit=1, tasks={"report": 1}))
+        app.clock.advance(60)
+        await store.rescue(limit=10, max_deliveries=1)
+    (event,) = envelopes.of("event")
+    assert event["exception"]["values"][0]["type"] == "WorkerLost"
+    (told,) = envelopes.of("check_in")
+    assert (told["monitor_slug"], told["status"]) == ("nightly", "error")
 
 
 @pytest.mark.parametrize(

@@ -161,8 +161,11 @@ class SentryExtension(Extension):
     def moved(self, event: JobEvent, /) -> None:
         """Report a job that is dead since its workers died: no attempt of it has ended."""
         lost = event.kind is EventKind.DEAD and event.reason is DeadReason.WORKER_LOST
-        if not lost or _settings() is None:
+        settings = _settings()
+        if not lost or settings is None:
             return
+        if settings.monitor_schedules:
+            self._monitors.lost(event)
         cause = {"type": "WorkerLost", "value": _LOST}
         with sentry_sdk.isolation_scope() as scope:
             scope.clear_breadcrumbs()

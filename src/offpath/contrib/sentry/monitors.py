@@ -17,6 +17,7 @@ from offpath.model.schedule import Schedule, TimingKind
 
 if TYPE_CHECKING:
     from offpath.extensions import Ended, RunningJob
+    from offpath.model.event import JobEvent
     from offpath.runtime.extension import Verdict
 
 _STATUS: Final[dict[Verdict, str]] = {"succeeded": "ok", "dead": "error", "cancelled": "error"}
@@ -56,7 +57,11 @@ class ScheduleMonitors:
         if (status := _STATUS.get(end.verdict)) is not None:
             self._tell(end.job, status, end.duration)
 
-    def _tell(self, job: RunningJob, status: str, duration: float | None) -> None:
+    def lost(self, event: JobEvent) -> None:
+        """Tell that the job of an occurrence is dead since its workers died."""
+        self._tell(event, "error", None)
+
+    def _tell(self, job: RunningJob | JobEvent, status: str, duration: float | None) -> None:
         if (at := job.scheduled_for) is None:
             return
         for schedule in self._schedules():

@@ -15,6 +15,7 @@ from msgspec import Struct, json
 from offpath.model.changes import ChangedJob
 from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import TERMINAL, DeadReason, Failure, JobState, LeasedJob, NewJob, Progress
+from offpath.model.options import decode_run
 from offpath.model.settlement import (
     Cancelled,
     Dead,
@@ -222,10 +223,18 @@ def _event(kind: EventKind, step: MoveStep, at: datetime) -> JobEvent:
         run_at=step.run_at,
         will_retry=isinstance(outcome, Retry),
         failure=_failure(settlement),
-        reason=_reason(step),
+        reason=(reason := _reason(step)),
+        scheduled_for=_occurrence(step) if reason is DeadReason.WORKER_LOST else None,
         progress=step.progress,
         result=outcome.result if kind is _K.SUCCEEDED and isinstance(outcome, Succeeded) else None,
     )
+
+
+def _occurrence(step: MoveStep) -> datetime | None:
+    """The time that a schedule made a job for: no attempt has an end that would tell it."""
+    job = step.job
+    readable = isinstance(job, LeasedJob) and job.unreadable is None
+    return decode_run(job.options).scheduled_for if readable else None
 
 
 def _failure(settlement: Settlement | None) -> Failure | None:
