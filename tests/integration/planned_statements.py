@@ -69,6 +69,13 @@ def _lease(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
     request = LeaseRequest(
         worker="worker-3", limit=BATCH, tasks={f"task-{n}": BATCH if n % 2 else 3 for n in range(9)}
     )
+    return next(Leases(few=0).steps(request, None, sql=SQL)).queries
+
+
+def _lease_of_few(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    request = LeaseRequest(
+        worker="worker-3", limit=BATCH, tasks={f"task-{n}": BATCH for n in range(9)}
+    )
     return next(Leases().steps(request, None, sql=SQL)).queries
 
 
@@ -329,6 +336,7 @@ TRANSITIONS = {
     make.__name__.strip("_"): make
     for make in (
         _lease,
+        _lease_of_few,
         _lease_behind_marks,
         _succeed,
         _settle,

@@ -103,6 +103,17 @@ class Front:
         """True if the next look begins at the first lane."""
         return self.start == _FIRST
 
+    @property
+    def rests(self) -> bool:
+        """True if the last lease came to the end of what there was, and nothing is due since."""
+        if self._lanes or self.partial:
+            return False
+        return self._due_at is None or self._clock() < self._due_at
+
+    def rest(self, due_in: float | None) -> None:
+        """Take in that a lease has come to the end of what there is, without a look at lanes."""
+        self._due_at = None if due_in is None else self._clock() + due_in
+
     def hear(self, hint: Hint) -> None:
         """Take in that jobs may be ready."""
         self._heard += hint is Hint.WORK

@@ -22,7 +22,7 @@ class LeasedRow(NamedTuple):
     """
 
     now: int = 0
-    candidates: int = 0
+    candidates: int | None = 0
     due_at: int | None = None
     survey: str | None = None
     id: str | None = ""
@@ -45,6 +45,7 @@ class LeasedRow(NamedTuple):
     headers: str | None = None
 
 
+CANDIDATES: Final = LeasedRow._fields.index("candidates")
 JOB: Final = LeasedRow._fields.index("id")
 ANNOUNCE: Final = LeasedRow._fields.index("announce")
 RUN_AT: Final = LeasedRow._fields.index("run_at")

@@ -11,8 +11,16 @@ from msgspec.structs import replace
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.store.postgres.dialect import PostgresDialect
+from offpath.store.postgres.few import MOST, Few
 from offpath.store.postgres.front import Front, Mark
-from offpath.store.postgres.handouts import ANNOUNCE, JOB, RUN_AT, SURVEY, shape_of
+from offpath.store.postgres.handouts import (
+    ANNOUNCE,
+    CANDIDATES,
+    JOB,
+    RUN_AT,
+    SURVEY,
+    shape_of,
+)
 from offpath.store.postgres.order import KeyTurns, plain, take_steps
 from offpath.store.postgres.steps import NEVER, from_micros, moment, to_json
 from offpath.store.programs import suspects
@@ -47,11 +55,13 @@ class Leases:
     """The leases of one store, and what each has learned for the next.
 
     With ``looks_only`` each begins to read at the first job: where time is given and may stand
-    still, nobody can tell how old a mark is.
+    still, nobody can tell how old a mark is. ``few`` is the number of ready jobs up to which one
+    may be by the statement for few jobs; 0: none is.
     """
 
-    def __init__(self, *, looks_only: bool = False) -> None:
+    def __init__(self, *, looks_only: bool = False, few: int = MOST) -> None:
         self.front = Front()
+        self.few = Few(few)
         self._looks_only = looks_only
         self._reach = Reach()
         self._turns = KeyTurns()
@@ -67,8 +77,9 @@ class Leases:
         rest, jobs, due_in = request, list[LeasedJob](), None
         ends = 1 if self.front.at_start else 2  # a round that begins in the middle ends there
         while True:
-            marked = self._marks(rest) is not None
+            marked, refusals = self._marks(rest) is not None, self.few.refusals
             leased = await once(rest)
+            marked = marked or self.few.refusals > refusals  # nobody looked at all
             jobs += leased.jobs
             due_in = due_in if leased.due_in is None else leased.due_in
             ends -= not marked and self.front.at_start
@@ -90,6 +101,8 @@ class Leases:
         sql: Catalogue,
     ) -> Steps[Leased]:
         """Make due jobs ready, then hand out the best."""
+        if few := self._few(request):
+            return (yield from self._all(request, few, now, announced, sql=sql))
         promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
         if request.suspects_only:
             d = PostgresDialect(sql, now)
@@ -108,6 +121,32 @@ class Leases:
             return (yield from self._behind(request, marks, now, announced, sql=sql))
         return (yield from self._look(request, promote, now, announced, sql=sql))
 
+    def _all(
+        self,
+        request: LeaseRequest,
+        few: int,
+        now: datetime | None,
+        announced: Announced | None,
+        *,
+        sql: Catalogue,
+    ) -> Steps[Leased]:
+        """Lease all that is ready, if that is few."""
+        query = sql["lease_few"](
+            now=moment(now),
+            worker=request.worker,
+            few=few,
+            tasks=to_json([task for task, room in request.tasks.items() if room > 0]),
+            queues=to_json(request.queues),
+        )
+        rows = yield from ask(query, last=True)
+        leased, candidates = _leased(request, rows, announced), rows[0][CANDIDATES]
+        if candidates is None:
+            self.few.refused()
+            return replace(leased, more=True, due_in=None)
+        self.few.answered()
+        self.front.rest(leased.due_in)
+        return replace(leased, more=candidates > len(leased.jobs))
+
     def _look(
         self,
         request: LeaseRequest,
@@ -118,6 +157,7 @@ class Leases:
         sql: Catalogue,
     ) -> Steps[Leased]:
         """Lease from the beginning."""
+        self.few.passed_over()
         begun = self.front.begin()
         # jobs that are due are ready, whoever takes them
         queries = promote, self._query(request, None, now, sql)
@@ -143,6 +183,13 @@ class Leases:
         leased = self._learned(request, rows, announced)
         self._note(request, rows, leased)
         return replace(leased, more=True)  # nobody looked before the marks
+
+    def _few(self, request: LeaseRequest) -> int:
+        """The number of jobs that the statement for few may find; 0: another one is due."""
+        # A backlog has its marks, and where a job is known to be due somebody has to promote it.
+        if not plain(request) or request.suspects_only or not self.front.rests:
+            return 0
+        return self.few.within(request)
 
     def _marks(self, request: LeaseRequest) -> list[Mark] | None:
         if self._looks_only or not plain(request) or request.suspects_only:

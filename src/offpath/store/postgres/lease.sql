@@ -212,44 +212,14 @@ leased as (
     /* part: handed_out */
     where j.ctid = any (array(select a.spot from alone a))
     returning
-        j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
-        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
-        j.limit_key, j.headers
+        /* part: handed_columns */
 ),
 outlook as materialized (
     select
         clock.now,
         (select count(*) + coalesce(max(c.cut::int), 0) from candidates c) as candidates,
         case
-            when :marks::text is null then coalesce(
-                (
-                    select s.run_at
-                    from (
-                        select s.run_at, s.task, s.queue
-                        from offpath.job s
-                        where s.state = 'scheduled' and s.run_at > clock.now
-                        order by s.run_at
-                        limit 100
-                    ) as s
-                    where (:tasks::text::jsonb ->> s.task)::int > 0
-                        and (
-                            :queues::text::jsonb = '[]'
-                            or s.queue = any (
-                                array(select jsonb_array_elements_text(:queues::text::jsonb))
-                            )
-                        )
-                    order by s.run_at
-                    limit 1
-                ),
-                (
-                    select s.run_at
-                    from offpath.job s
-                    where s.state = 'scheduled' and s.run_at > clock.now
-                    order by s.run_at
-                    offset 99
-                    limit 1
-                )
-            )
+            when :marks::text is null then /* part: next_due */
         end as due_at,
         case
             when :marks::text is null then jsonb_build_object(
@@ -267,12 +237,108 @@ outlook as materialized (
 select
     (extract(epoch from o.now) * 1000000)::bigint, o.candidates,
     offpath.micros(o.due_at), o.survey,
-    l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
-    offpath.micros(l.run_at),
-    offpath.micros(l.enqueued_at),
-    l.losses, l.parent, l.dependents::text,
-    offpath.micros(l.deadline), l.announce, l.limit_key, l.headers
+    /* part: handed_row */
 from outlook o
+left join leased l on true
+order by l.priority desc, l.run_at, l.id
+
+-- name: lease_few
+-- Hands out ready jobs where there are few of the tasks asked for: all of them, so nothing is chosen by
+-- lane, turn or place. For a worker that waits for work it costs half of "lease", whose plan of a hundred
+-- nodes takes the server longer to begin than a lone job to hand out.
+--
+-- It begins with all ready jobs of these tasks, whatever their queue, and one more than "few": what it
+-- reads is bounded, and what it sees is all there is. "few" is within each room that is asked for.
+--
+-- It takes nothing, and the number of candidates is null, where only "lease" has the answer: there are
+-- more, a scheduled job is due, or one would claim a unique key. The rows are those of "lease".
+with clock as materialized (
+    select
+        coalesce(:now::text::timestamptz, clock_timestamp()) as now,
+        array(select jsonb_array_elements_text(:tasks::text::jsonb)) as tasks,
+        array(select jsonb_array_elements_text(:queues::text::jsonb)) as queues,
+        -- as in "lease"
+        set_config('synchronous_commit', 'off', true)
+),
+few as materialized (
+    select f.spot, f.claims, f.open
+    from clock
+    cross join lateral (
+        select
+            j.ctid as spot,
+            j.unique_key is not null and not j.unique_held as claims,
+            j.suspected is null
+                and (cardinality(clock.queues) = 0 or j.queue = any (clock.queues))
+                and (
+                    /* part: may_have_key */
+                )
+                and exists (
+                    select from offpath.worker w
+                    where w.id = :worker::text and w.expires_at > clock.now
+                )
+                and not exists (
+                    select from offpath.queue_pause p
+                    where p.queue = j.queue and (p.until is null or p.until > clock.now)
+                ) as open
+        from offpath.job j
+        where j.state = 'ready' and j.task = any (clock.tasks)
+        order by j.task, j.queue
+        limit :few::int + 1
+    ) as f
+),
+known as materialized (
+    select
+        clock.now, next.due_at, of.open as candidates,
+        of.ready > :few::int or of.claims or coalesce(next.run_at <= clock.now, false) as refused
+    from clock
+    cross join (
+        select
+            count(*) as ready,
+            count(*) filter (where f.open) as open,
+            coalesce(bool_or(f.open and f.claims), false) as claims
+        from few f
+    ) as of
+    cross join lateral (
+        -- the same as in "lease", by one look
+        select
+            min(s.run_at) as run_at,
+            coalesce(
+                min(s.run_at) filter (
+                    where s.task = any (clock.tasks)
+                        and (cardinality(clock.queues) = 0 or s.queue = any (clock.queues))
+                ),
+                case when count(*) = 100 then max(s.run_at) end
+            ) as due_at
+        from (
+            select s.run_at, s.task, s.queue
+            from offpath.job s
+            where s.state = 'scheduled'
+            order by s.run_at
+            limit 100
+        ) as s
+    ) as next
+),
+taken as materialized (
+    select j.ctid as spot
+    from few f
+    cross join known
+    join offpath.job j on j.ctid = f.spot
+    where f.open and not known.refused and j.state || '' = 'ready'
+    for update of j skip locked
+),
+leased as (
+    update offpath.job j
+    /* part: handed_out */
+    where j.ctid = any (array(select t.spot from taken t))
+    returning
+        /* part: handed_columns */
+)
+select
+    (extract(epoch from known.now) * 1000000)::bigint,
+    case when not known.refused then known.candidates end,
+    offpath.micros(known.due_at), null,
+    /* part: handed_row */
+from known
 left join leased l on true
 order by l.priority desc, l.run_at, l.id
 
@@ -280,11 +346,7 @@ order by l.priority desc, l.run_at, l.id
 -- What a worker holds, in the columns of a lease.
 select
     0, 0, null, null,
-    j.id::text, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
-    offpath.micros(j.run_at),
-    offpath.micros(j.enqueued_at),
-    j.losses, j.parent, j.dependents::text,
-    offpath.micros(j.deadline), j.announce, j.limit_key, j.headers
-from offpath.job j
-where j.state = 'running' and j.worker = :worker::text
+    /* part: handed_row */
+from offpath.job l
+where l.state = 'running' and l.worker = :worker::text
 limit 1000

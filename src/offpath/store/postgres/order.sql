@@ -305,51 +305,17 @@ leased as (
     /* part: handed_out */
     where j.id = any (array(select a.id from alone a))
     returning
-        j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
-        j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
-        j.limit_key, j.headers
+        /* part: handed_columns */
 ),
 outlook as materialized (
     select
         clock.now,
-        coalesce(
-            (
-                select s.run_at
-                from (
-                    select s.run_at, s.task, s.queue
-                    from offpath.job s
-                    where s.state = 'scheduled' and s.run_at > clock.now
-                    order by s.run_at
-                    limit 100
-                ) as s
-                where (:tasks::text::jsonb ->> s.task)::int > 0
-                    and (
-                        :queues::text::jsonb = '[]'
-                        or s.queue = any (
-                            array(select jsonb_array_elements_text(:queues::text::jsonb))
-                        )
-                    )
-                order by s.run_at
-                limit 1
-            ),
-            (
-                select s.run_at
-                from offpath.job s
-                where s.state = 'scheduled' and s.run_at > clock.now
-                order by s.run_at
-                offset 99
-                limit 1
-            )
-        ) as due_at
+        /* part: next_due */ as due_at
     from clock
 )
 select
     (extract(epoch from o.now) * 1000000)::bigint, 0,
     offpath.micros(o.due_at), null,
-    l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
-    offpath.micros(l.run_at),
-    offpath.micros(l.enqueued_at),
-    l.losses, l.parent, l.dependents::text,
-    offpath.micros(l.deadline), l.announce, l.limit_key, l.headers
+    /* part: handed_row */
 from outlook o
 left join leased l on true

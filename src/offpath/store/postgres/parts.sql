@@ -77,6 +77,53 @@ set state = 'running',
         )
     end
 
+-- part: handed_columns
+-- What an update says of the jobs that it has handed out.
+j.id, j.task, j.queue, j.input, j.deliveries, j.attempt, j.options, j.group_id, j.priority,
+j.run_at, j.enqueued_at, j.losses, j.parent, j.dependents, j.deadline, j.announce,
+j.limit_key, j.headers
+
+-- part: handed_row
+-- A job that is handed out, in the columns of a lease behind what the statement says of all.
+l.id::text, l.task, l.queue, l.input, l.deliveries, l.attempt, l.options, l.group_id, l.priority,
+offpath.micros(l.run_at),
+offpath.micros(l.enqueued_at),
+l.losses, l.parent, l.dependents::text,
+offpath.micros(l.deadline), l.announce, l.limit_key, l.headers
+
+-- part: next_due
+-- When the next scheduled job is due of those that were asked for: of the next hundred, and when none of
+-- them is, when the last of these is due.
+coalesce(
+    (
+        select s.run_at
+        from (
+            select s.run_at, s.task, s.queue
+            from offpath.job s
+            where s.state = 'scheduled' and s.run_at > clock.now
+            order by s.run_at
+            limit 100
+        ) as s
+        where (:tasks::text::jsonb ->> s.task)::int > 0
+            and (
+                :queues::text::jsonb = '[]'
+                or s.queue = any (
+                    array(select jsonb_array_elements_text(:queues::text::jsonb))
+                )
+            )
+        order by s.run_at
+        limit 1
+    ),
+    (
+        select s.run_at
+        from offpath.job s
+        where s.state = 'scheduled' and s.run_at > clock.now
+        order by s.run_at
+        offset 99
+        limit 1
+    )
+)
+
 -- part: job_holders
 -- The workers that hold running jobs, found by stepping over the index of these: a page full of
 -- healthy workers' jobs cannot hide a dead one's.

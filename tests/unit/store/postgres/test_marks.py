@@ -141,7 +141,7 @@ async def test_dead_entries_are_not_walked_over(url: str, opened: Opened) -> Non
         elsewhere.execute("set transaction isolation level repeatable read")
         elsewhere.execute("select 1 from offpath.job limit 1")
         await worked_off(store, 5_000, 250)
-        behind, look = leases.steps(asked(10), None, sql=SQL), Leases().steps
+        behind, look = leases.steps(asked(10), None, sql=SQL), Leases(few=0).steps
         assert leases.front.marks(asked(10)) is not None
         [query] = next(behind).queries
         _, walk = next(look(asked(10), None, sql=SQL)).queries

@@ -1,0 +1,55 @@
+"""Leases where few jobs are ready: when they may be had by a statement of their own.
+
+A worker that waits for work asks often and finds a job or none. The ordinary statement is made for
+a backlog of many lanes, and the server is busy for longer with its beginning than with such a job.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from offpath.model.lease import LeaseRequest
+
+MOST: Final = 32
+"""Ready jobs of the tasks asked for, of which the statement takes all: more is a backlog."""
+_LONGEST: Final = 63
+"""Leases at most until it is tried again."""
+
+
+class Few:
+    """The way in which a store has met with few jobs.
+
+    Where the statement for few jobs hands the lease on, it cost a round trip and took nothing. So
+    it is tried less and less often as long as that goes on, as where jobs claim unique keys.
+    """
+
+    __slots__ = ("_most", "_pass", "refusals")
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._pass = 0
+        self.refusals = 0
+        """Leases that were handed on, since the last one that was not."""
+
+    def within(self, request: LeaseRequest) -> int:
+        """The number of jobs that there may be; 0: the ordinary statement is due.
+
+        It is within each room that is asked for, since the statement takes all that it finds.
+        """
+        if self._pass:
+            return 0
+        rooms = [room for room in request.tasks.values() if room > 0]
+        return max(min(self._most, request.limit, *rooms), 0) if rooms else 0
+
+    def passed_over(self) -> None:
+        """Take in that a lease was by the ordinary statement."""
+        self._pass = max(self._pass - 1, 0)
+
+    def answered(self) -> None:
+        """Take in that the statement had the answer."""
+        self.refusals = 0
+
+    def refused(self) -> None:
+        """Take in that the lease was handed on to the ordinary statement."""
+        self.refusals += 1
+        self._pass = min(2**self.refusals - 1, _LONGEST)
