@@ -8,6 +8,7 @@ where tables are large, ``offpath migrate`` runs first.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -28,6 +29,13 @@ PACKAGES: Final = {"postgres": "offpath.store.postgres", "sqlite": "offpath.stor
 def known_steps(dialect: Dialect) -> tuple[SchemaStep, ...]:
     """The steps that this version ships for a database."""
     return steps(f"{PACKAGES[dialect]}.migrations")
+
+
+def sqlite_tables() -> frozenset[str]:
+    """The names of our tables on SQLite, without what they begin with."""
+    from offpath.store.sqlite.baseline import FILE
+
+    return frozenset(re.findall(r"(?i)create table \"?offpath_(\w+)", FILE.read_text("utf-8")))
 
 
 def run_steps(

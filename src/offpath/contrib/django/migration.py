@@ -76,8 +76,9 @@ def schemas_of(alias: str) -> list[str]:
     backends = getattr(settings, "TASKS", {}).values()
     mine = [one.get("OPTIONS") or {} for one in backends if one.get("BACKEND") in BACKENDS]
     there = [one for one in mine if "url" not in one and alias_of(one) == alias]
-    return sorted({_schema(options) for options in there})
+    return sorted({schema_of(options) for options in there})
 
 
-def _schema(options: dict[str, Any]) -> str:
+def schema_of(options: dict[str, Any]) -> str:
+    """The schema in which a backend with these options keeps its jobs."""
     return load_settings(schema=(options.get("settings") or {}).get("schema")).schema or DEFAULT

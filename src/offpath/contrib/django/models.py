@@ -14,7 +14,8 @@ from django.conf import settings
 from django.db import connections, models
 
 from offpath.contrib.django.database import alias_of
-from offpath.contrib.django.migration import BACKENDS
+from offpath.contrib.django.migration import BACKENDS, schema_of
+from offpath.store.sql import DEFAULT_SCHEMA
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -128,14 +129,20 @@ def jobs_alias() -> str | None:
     return None if name is None else alias_of(settings.TASKS[name].get("OPTIONS") or {})
 
 
-def table_name(alias: str | None) -> str:
-    """The table of jobs in the database of an alias."""
+def jobs_schema() -> str:
+    """The schema of that database in which they are."""
+    name = jobs_backend()
+    return DEFAULT_SCHEMA if name is None else schema_of(settings.TASKS[name].get("OPTIONS") or {})
+
+
+def table_name(alias: str | None, schema: str = DEFAULT_SCHEMA) -> str:
+    """The table of jobs in a schema of the database of an alias."""
     known = alias is not None and alias in connections.databases
     if known and connections[alias].vendor == "sqlite":
-        return "offpath_job"
+        return f"{schema}_job"
     # a quoted name with its schema: Django puts the quotes around it
-    return 'offpath"."job'
+    return f'{schema}"."job'
 
 
 # only the project's settings, which are read here, tell where the jobs are
-TaskJob._meta.db_table = table_name(jobs_alias())  # noqa: SLF001 - Django's own way to say it
+TaskJob._meta.db_table = table_name(jobs_alias(), jobs_schema())  # noqa: SLF001 - Django's own way

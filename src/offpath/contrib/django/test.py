@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,9 +26,10 @@ from django.db import connections, transaction
 
 from offpath.contrib.django.backend import OffpathBackend
 from offpath.contrib.django.database import dialect_of
-from offpath.contrib.django.migration import ours
+from offpath.contrib.django.migration import ours, schemas_of
 from offpath.contrib.django.names import task_backends
 from offpath.contrib.django.table import TaskTable, table_of
+from offpath.contrib.schema_steps import sqlite_tables
 from offpath.jobs.worker.terms import COUNTED, AttemptCounts
 from offpath.testing import ManualClock, MemorySwap, NeverIdle, swap_to_memory
 from offpath.testing.due_work import drain_in
@@ -137,29 +139,34 @@ class EmptyTables:
 
 
 def empty_tables(alias: str) -> None:
-    """Remove every row of our tables in a database, but for the record of the schema's steps, and
-    for a ledger's, which the database keeps from everybody.
+    """Remove every row of our tables in a database, in each schema of ours, but for the record of
+    the schema's steps, and for a ledger's, which the database keeps from everybody.
     """
-    dialect = dialect_of(alias)
     with connections[alias].cursor() as cursor, transaction.atomic(using=alias):
-        cursor.execute(_TABLES[dialect])
-        names = [name for (name,) in cursor.fetchall()]
-        if dialect == "postgres" and names:
-            cursor.execute(f"truncate {', '.join(names)}")
-            return
-        cursor.execute("pragma defer_foreign_keys = on")
-        for name in names:
-            cursor.execute(f"delete from {name}")  # noqa: S608 - a name of the catalogue
+        for schema in schemas_of(alias):
+            if dialect_of(alias) == "postgres":
+                _truncate(cursor, schema)
+            else:
+                _delete(cursor, schema)
 
 
-_TABLES: Final[dict[str, str]] = {
-    "postgres": (
-        "select format('%I.%I', schemaname, tablename) from pg_tables "
-        "where schemaname = 'offpath' and tablename <> 'migration' and tablename not like 'ledger%'"
-    ),
-    "sqlite": (
-        "select name from sqlite_master where type = 'table' "
-        "and name like 'offpath\\_%' escape '\\' and name <> 'offpath_migration' "
-        "and name not like 'offpath_ledger%'"
-    ),
-}
+def _truncate(cursor: Any, schema: str) -> None:  # noqa: ANN401 - Django's
+    cursor.execute(_OF_SCHEMA, [schema])
+    if names := [name for (name,) in cursor.fetchall()]:
+        cursor.execute(f"truncate {', '.join(names)}")
+
+
+def _delete(cursor: Any, schema: str) -> None:  # noqa: ANN401 - Django's
+    cursor.execute("pragma defer_foreign_keys = on")
+    cursor.execute("select name from sqlite_master where type = 'table'")
+    # By name: a table of the project's own may begin as the schema does.
+    ours = {f"{schema}_{name}" for name in sqlite_tables() if not _KEPT.match(name)}
+    for name in sorted(ours & {name for (name,) in cursor.fetchall()}):
+        cursor.execute(f"delete from {name}")  # noqa: S608 - one of our names
+
+
+_KEPT: Final = re.compile("migration$|ledger")
+_OF_SCHEMA: Final = (
+    "select format('%%I.%%I', schemaname, tablename) from pg_tables where schemaname = %s "
+    "and tablename <> 'migration' and tablename not like 'ledger%%'"
+)
