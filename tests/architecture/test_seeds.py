@@ -53,7 +53,7 @@ def _defined(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"^(?:async )?def (\w+)\(", path.read_text("utf-8"), re.MULTILINE))
 
 
-def _exists(name: str) -> bool:
+def exists(name: str) -> bool:
     """True if a name in code is one of ours; also for code that claims to be no such name."""
     head, _, rest = name.partition(".")
     if name.startswith("offpath "):
@@ -107,11 +107,11 @@ def test_every_test_that_is_named_exists() -> None:
 
 def test_every_name_in_code_exists() -> None:
     names = {name for row in _rows() for name in _CODE.findall(row["here"])}
-    assert sorted(name for name in names if not _exists(name)) == []
+    assert sorted(name for name in names if not exists(name)) == []
 
 
 def test_a_name_that_is_none_is_seen() -> None:
-    assert not _exists("app.no_such_verb")
-    assert not _exists("offpath.NoSuchName")
-    assert not _exists("offpath no such command")
+    assert not exists("app.no_such_verb")
+    assert not exists("offpath.NoSuchName")
+    assert not exists("offpath no such command")
     assert "test_no_such_test" not in _defined("tests/architecture/test_seeds.py")
