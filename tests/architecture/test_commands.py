@@ -35,7 +35,7 @@ def test_a_command_shows_examples_of_itself_that_can_be_typed(
     shown = examples(name)
     assert any(words[: len(name.split())] == name.split() for words in shown)
     for words in shown:
-        for file in (word for word in words if word.endswith((".csv", ".json", ".jsonl"))):
+        for file in (word for word in words if word.endswith((".csv", ".json", ".jsonl", ".gz"))):
             Path(file).touch()
         parse(words)
 

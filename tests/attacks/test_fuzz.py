@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offpath import InvalidArgument
-from offpath.economy import RecordFormat
+from offpath.economy import MalformedOperation, RecordFormat
+from offpath.economy.ledger.archive import replayed
+from offpath.economy.testing import TestSigner
 from offpath.errors import OffpathError
 from offpath.events import BadSignature, Verifier
 from offpath.events.position import decode
@@ -150,3 +152,51 @@ def test_a_file_of_the_processor_is_refused_or_read(
     file = tmp_path / name
     file.write_bytes(content)
     refused_or(lambda: RecordFormat().read(file), OffpathError)
+
+
+_head = st.builds(
+    '{{"type":"archive","sealed":{{"id":"c","root":"{}","signature":"{}","count":1,"at":{},"v":{},'
+    '"sum":0,"posting":{}}}}}'.format,
+    st.text("0az", max_size=65),
+    st.text("0az", max_size=5),
+    st.integers(),
+    st.integers(),
+    st.integers(),
+)
+_account = st.builds(
+    '{{"type":"account","account":"{}","number":{},"head":"{}","sum":{},"raised":{}}}'.format,
+    st.sampled_from(["ann:spendable", "platform:revenue", "who", ""]),
+    st.integers(),
+    st.sampled_from(["0" * 64, "z" * 64, ""]),
+    st.integers(),
+    st.integers(),
+)
+_posting = st.builds(
+    '{{"type":"posting","posting":{{"id":"p","meta":"{}","at":0,"seq":{},"links":[{{"account":"{}",'
+    '"number":{},"posting":"p","amount":{},"entries":[{}],"balance":0,"raised":0,"prev":"{}",'
+    '"hash":"","source":null,"at":0}}]}}}}'.format,
+    st.sampled_from(["{}", "", "[1]"]),
+    st.integers(),
+    st.sampled_from(["ann:spendable", "platform:revenue", "who", ""]),
+    st.integers(),
+    st.integers(),
+    st.integers(),
+    st.sampled_from(["0" * 64, "z" * 64, ""]),
+)
+_end = st.builds(
+    '{{"type":"end","accounts":{},"postings":1,"links":1,"sha256":"{}","closing":"","kid":"k",'
+    '"signature":"{}"}}'.format,
+    st.integers(),
+    odd.map(lambda text: "".join(one for one in text if one.isalnum())),
+    st.text("0az", max_size=5),
+)
+
+
+@bounded
+@given(_head, st.lists(st.one_of(_account, _posting, _end, odd), max_size=5))
+def test_an_archive_that_a_stranger_made_is_refused_or_does_not_hold(
+    head: str, rest: list[str]
+) -> None:
+    lines = [f"{one}\n".encode("utf-8", "surrogatepass") for one in (head, *rest)]
+    found: Any = refused_or(lambda: replayed(lines, TestSigner()), MalformedOperation)
+    assert found is None or not found.proof().holds

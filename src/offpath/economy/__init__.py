@@ -1,8 +1,11 @@
 """A credits economy: ``from offpath.economy import Economy, TopUp, Spend, ...``."""
 
+from offpath.economy.archives import ProvedArchives, archive_postings, prove_archives
 from offpath.economy.economy import DECLINED, Economy
 from offpath.economy.file_feed import FileFeed
 from offpath.economy.inbound import accept_operation, event_key
+from offpath.economy.ledger.archive import ArchiveProof
+from offpath.economy.ledger.archive_live import Continuation
 from offpath.economy.ledger.configuration import load_economy_settings
 from offpath.economy.ledger.outcome import Committed, Duplicate, Outcome, Rejected
 from offpath.economy.ledger.ports import (
@@ -84,12 +87,14 @@ __all__ = [
     "SWEEP_NAMES",
     "Actor",
     "Adjust",
+    "ArchiveProof",
     "CancelSubscription",
     "ChainBroken",
     "CheckpointAnchor",
     "Clawback",
     "Commingling",
     "Committed",
+    "Continuation",
     "Currency",
     "CurrencyMismatch",
     "Duplicate",
@@ -119,6 +124,7 @@ __all__ = [
     "Overdraft",
     "PayeeDirectory",
     "PayoutProvider",
+    "ProvedArchives",
     "ProviderFailed",
     "ProviderStatus",
     "PublicKeys",
@@ -151,12 +157,14 @@ __all__ = [
     "Window",
     "WriteOff",
     "accept_operation",
+    "archive_postings",
     "check_treasury",
     "credits",
     "drain_inbox",
     "event_key",
     "expire_promos",
     "load_economy_settings",
+    "prove_archives",
     "provider_event",
     "rate",
     "reconcile_windows",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -29,6 +28,8 @@ from offpath.cli.frame import (
 )
 from offpath.cli.option_values import Duration, iso_time, read_by
 from offpath.cli.values import Listing, Said, Shown
+from offpath.economy.cli.ledger_archives import archive, verify_archive
+from offpath.economy.cli.ledger_keys import keys_option, signer_given
 from offpath.economy.cli.ledger_views import (
     account_page,
     checkpoint_document,
@@ -50,9 +51,6 @@ if TYPE_CHECKING:
     from offpath.model.ledger.rates import Rate, Rates
     from offpath.model.ledger.records import Checkpoint
     from offpath.operating.noted import NotedOutcome
-
-SECRET = "OFFPATH_SIGNING_SECRET"  # noqa: S105 - the variable's name
-PRIOR = "OFFPATH_SIGNING_SECRETS_PRIOR"
 
 
 # -- what is given ---------------------------------------------------------------------------------
@@ -95,25 +93,6 @@ def _rate_option(name: str) -> Callable[[Any], Any]:
     )
 
 
-def _keys(public_keys: tuple[str, ...]) -> SealVerifier:
-    from offpath.economy.ledger.signatures import PublicKeys
-
-    if public_keys:
-        return PublicKeys(*public_keys)
-    return _signer(or_else=", or give the --public-key of the one that signed them")
-
-
-def _signer(or_else: str = "") -> Ed25519Signer:
-    from offpath.economy.ledger.signatures import Ed25519Signer
-
-    secret = os.environ.get(SECRET, "")
-    if not secret:
-        what = "the secret that checkpoints are signed with (hex)"
-        raise InvalidArgument(f"set {SECRET} to {what}{or_else}")
-    prior = os.environ.get(PRIOR, "")
-    return Ed25519Signer(secret, [one.strip() for one in prior.split(",") if one.strip()])
-
-
 def _anchored(anchor: Path | None) -> Checkpoint | None:
     from offpath.model.ledger.records import Checkpoint
 
@@ -130,18 +109,6 @@ def _anchored(anchor: Path | None) -> Checkpoint | None:
         ) from error
 
 
-_keys_option = option_group(
-    "keys",
-    _keys,
-    click.option(
-        "--public-key",
-        "public_keys",
-        metavar="HEX",
-        multiple=True,
-        help="The key of one who may have signed; may be repeated. Without it: the secrets in "
-        f"{SECRET} and {PRIOR}.",
-    ),
-)
 _anchor = click.option(
     "--anchor",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -295,7 +262,7 @@ def _proving(app: App, part: dict[str, Any]) -> AbstractAsyncContextManager[Note
     "--full", is_flag=True, help="Replay every chain from its beginning, not only what came since."
 )
 @_anchor
-@_keys_option
+@keys_option
 @url_option
 @plain_command
 def verify(
@@ -399,7 +366,7 @@ async def accept(app: App, *, finding: str, reason: str) -> Shown:
 
 @ledger.command("checkpoint")
 @option_group("anchored", _anchored, _anchor)
-@option_group("signer", _signer)
+@option_group("signer", signer_given)
 @store_command
 async def checkpoint(app: App, *, anchored: Checkpoint | None, signer: Ed25519Signer) -> Said:
     r"""Prove what moved since the last one, and sign.
@@ -451,3 +418,7 @@ async def export_ledger(app: App, *, file: Path) -> Shown:
             written.write(line)
             lines += 1
     return Shown(None, notes=[f"{lines} lines"])
+
+
+ledger.add_command(archive)
+ledger.add_command(verify_archive)

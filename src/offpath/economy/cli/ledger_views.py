@@ -10,6 +10,11 @@ import msgspec
 from offpath.cli.values import DONE, FAILED, Listing, Part, Shown, Table, next_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from offpath.economy.ledger.archive import ArchiveProof
+    from offpath.economy.ledger.archive_live import Continuation
     from offpath.economy.ledger.checkpoint import Verification
     from offpath.economy.ledger.export import Exported
     from offpath.economy.ledger.proof import Proof
@@ -165,6 +170,38 @@ def exported_shown(found: Exported) -> Shown:
     heading = f"{found.accounts} accounts, {found.links} links, root {found.root}"
     lines = _outcome(found.checkpoint, [*found.problems, *map(str, found.breaks)])
     return Shown(document, [heading, *lines], exit=DONE if found.holds else FAILED)
+
+
+def archives_shown(
+    files: Sequence[Path], proofs: Sequence[ArchiveProof], live: Continuation | None
+) -> Shown:
+    """The proofs of archives, and that the ledger goes on from the last of them."""
+    holds = all(one.holds for one in proofs) and (live is None or live.holds)
+    lines: list[Part] = []
+    named = list(zip(files, proofs, strict=True))
+    for file, proof in named:
+        counts = f"{proof.postings} postings, {proof.links} links on {proof.accounts} accounts"
+        lines.append(f"{file}: {counts}")
+        lines += _outcome(proof.sealed, [*proof.problems, *map(str, proof.breaks), *proof.wrong])
+    if live is not None:
+        lines += _continuation(live)
+    document = {
+        "holds": holds,
+        "archives": [
+            {"file": str(file), "holds": one.holds, **msgspec.to_builtins(one)}
+            for file, one in named
+        ],
+        "ledger": live and {"holds": live.holds, **msgspec.to_builtins(live)},
+    }
+    return Shown(document, lines, exit=DONE if holds else FAILED)
+
+
+def _continuation(live: Continuation) -> list[Part]:
+    verdict = "goes on from there" if live.holds else "does NOT go on from there"
+    lines: list[Part] = [f"the ledger, {live.postings} postings behind: {verdict}"]
+    if not live.sealed:
+        lines.append(f"  it has no checkpoint {live.checkpoint} as the archive has it")
+    return [*lines, *(f"  {one}" for one in (*map(str, live.breaks), *live.wrong))]
 
 
 def checkpoint_document(sealed: Checkpoint) -> dict[str, Any]:

@@ -9,7 +9,6 @@ before is read again each time.
 
 from __future__ import annotations
 
-import inspect
 import random
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final, Protocol
@@ -32,7 +31,13 @@ from offpath.economy.ledger.chains import (
 from offpath.economy.ledger.history import rewritten, walked
 from offpath.economy.ledger.merkle import Root, Tree
 from offpath.economy.ledger.mismatches import MISMATCH, ProvedStore, unhindered
-from offpath.economy.ledger.signatures import NUMBERED, VERSION, Signer, signed_bytes
+from offpath.economy.ledger.signatures import (
+    NUMBERED,
+    VERSION,
+    Signer,
+    signature_of,
+    signed_bytes,
+)
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import ChainBroken, Unbalanced, UnknownAccount
 from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf
@@ -156,7 +161,7 @@ async def seal(
         prev=None if last is None else last.id,
         posting=sealed.posting,
     )
-    signature = await _signed(signer, signed_bytes(unsigned))
+    signature = await signature_of(signer, signed_bytes(unsigned))
     checkpoint = replace(unsigned, signature=signature)
     if not await store.save_checkpoint(checkpoint, sealed.leaves, anew=sealed.anew):
         return None
@@ -478,8 +483,3 @@ async def _listed(reads: LedgerReads) -> AsyncIterator[str]:
 async def _last(reads: LedgerReads) -> Checkpoint | None:
     page = await reads.ledger_checkpoints(limit=1)
     return page[0] if page else None
-
-
-async def _signed(signer: Signer, content: bytes) -> str:
-    signature = signer.sign(content)
-    return str(await signature if inspect.isawaitable(signature) else signature)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -90,6 +91,12 @@ class PublicKeys:
     def verify(self, content: bytes, signature: str) -> bool:
         """True if one of the keys made it."""
         return verifies(self._public, content, signature)
+
+
+async def signature_of(signer: Signer, content: bytes) -> str:
+    """The signature of some bytes in hex, also of a signer that is asked asynchronously."""
+    signature = signer.sign(content)
+    return str(await signature if inspect.isawaitable(signature) else signature)
 
 
 def signed_bytes(checkpoint: Checkpoint) -> bytes:
