@@ -156,6 +156,18 @@ async def test_a_theme_is_kept(page: Page, site: Served) -> None:
     assert light != dark
 
 
+@pytest.mark.parametrize("width", [1440, 900])
+async def test_the_theme_and_the_times_can_be_changed_beside_a_narrow_rail_too(
+    page: Page, site: Served, width: int
+) -> None:
+    await page.set_viewport_size({"width": width, "height": 640})
+    await page.goto(site.url)
+    for name in ("Theme", "Times: ago", "Keys"):
+        assert await page.get_by_role("button", name=name, exact=True).count() == 1
+    await page.get_by_role("button", name="Keys", exact=True).click()
+    assert await page.get_by_role("dialog").is_visible()
+
+
 async def test_everything_works_without_scripts(browser: Browser, site: Served) -> None:
     context = await browser.new_context(java_script_enabled=False)
     page = await context.new_page()
