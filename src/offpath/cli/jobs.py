@@ -330,7 +330,7 @@ async def list_dead(app: App, *, limit: int, after: str | None, where: Filters) 
 @click.argument("job_id")
 @store_command
 async def show_dead(app: App, *, job_id: str) -> Shown:
-    r"""Show one dead job with every failed attempt, and what it waited for.
+    r"""Show one dead job, its failed attempts and what it waited for.
 
     \b
     offpath dead show 0198c0de-…
