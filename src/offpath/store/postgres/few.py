@@ -6,7 +6,7 @@ a backlog of many lanes, and the server is busy for longer with its beginning th
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from offpath.model.lease import LeaseRequest
 
@@ -14,6 +14,16 @@ MOST: Final = 32
 """Ready jobs of the tasks asked for, of which the statement takes all: more is a backlog."""
 _LONGEST: Final = 63
 """Leases at most until it is tried again."""
+
+
+class FewBounds(NamedTuple):
+    """The most that there may be, so that all of it may be taken."""
+
+    jobs: int
+    scarce: list[str]
+    """Tasks with less room than that, as each worker has one of its own."""
+    room: int
+    """The number of jobs of these tasks together that any of them has room for."""
 
 
 class Few:
@@ -31,15 +41,14 @@ class Few:
         self.refusals = 0
         """Leases that were handed on, since the last one that was not."""
 
-    def within(self, request: LeaseRequest) -> int:
-        """The number of jobs that there may be; 0: the ordinary statement is due.
-
-        It is within each room that is asked for, since the statement takes all that it finds.
-        """
-        if self._pass:
-            return 0
-        rooms = [room for room in request.tasks.values() if room > 0]
-        return max(min(self._most, request.limit, *rooms), 0) if rooms else 0
+    def within(self, request: LeaseRequest) -> FewBounds | None:
+        """The bounds for this lease; None: the ordinary statement is due."""
+        rooms = {task: room for task, room in request.tasks.items() if room > 0}
+        jobs = min(self._most, request.limit)
+        if self._pass or not rooms or jobs <= 0:
+            return None
+        scarce = [task for task, room in rooms.items() if room < jobs]
+        return FewBounds(jobs, scarce, min((rooms[task] for task in scarce), default=jobs))
 
     def passed_over(self) -> None:
         """Take in that a lease was by the ordinary statement."""

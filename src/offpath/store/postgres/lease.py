@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
 from offpath.store.postgres.dialect import PostgresDialect
-from offpath.store.postgres.few import MOST, Few
+from offpath.store.postgres.few import MOST, Few, FewBounds
 from offpath.store.postgres.front import Front, Mark
 from offpath.store.postgres.handouts import (
     ANNOUNCE,
@@ -101,8 +101,9 @@ class Leases:
         sql: Catalogue,
     ) -> Steps[Leased]:
         """Make due jobs ready, then hand out the best."""
-        if few := self._few(request):
-            return (yield from self._all(request, few, now, announced, sql=sql))
+        bounds = self._few(request)
+        if bounds is not None:
+            return (yield from self._all(request, bounds, now, announced, sql=sql))
         promote = sql["promote"](now=moment(now), limit=PROMOTED_AT_ONCE)
         if request.suspects_only:
             d = PostgresDialect(sql, now)
@@ -124,7 +125,7 @@ class Leases:
     def _all(
         self,
         request: LeaseRequest,
-        few: int,
+        bounds: FewBounds,
         now: datetime | None,
         announced: Announced | None,
         *,
@@ -134,7 +135,9 @@ class Leases:
         query = sql["lease_few"](
             now=moment(now),
             worker=request.worker,
-            few=few,
+            few=bounds.jobs,
+            scarce=to_json(bounds.scarce),
+            room=bounds.room,
             tasks=to_json([task for task, room in request.tasks.items() if room > 0]),
             queues=to_json(request.queues),
         )
@@ -184,11 +187,11 @@ class Leases:
         self._note(request, rows, leased)
         return replace(leased, more=True)  # nobody looked before the marks
 
-    def _few(self, request: LeaseRequest) -> int:
-        """The number of jobs that the statement for few may find; 0: another one is due."""
+    def _few(self, request: LeaseRequest) -> FewBounds | None:
+        """The bounds of the statement for few jobs; None: another one is due."""
         # A backlog has its marks, and where a job is known to be due somebody has to promote it.
         if not plain(request) or request.suspects_only or not self.front.rests:
-            return 0
+            return None
         return self.few.within(request)
 
     def _marks(self, request: LeaseRequest) -> list[Mark] | None:

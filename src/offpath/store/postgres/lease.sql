@@ -248,7 +248,8 @@ order by l.priority desc, l.run_at, l.id
 -- nodes takes the server longer to begin than a lone job to hand out.
 --
 -- It begins with all ready jobs of these tasks, whatever their queue, and one more than "few": what it
--- reads is bounded, and what it sees is all there is. "few" is within each room that is asked for.
+-- reads is bounded, and what it sees is all there is. Of the tasks with less room than "few", "scarce",
+-- there may be no more than "room" together: the least room of any of them.
 --
 -- It takes nothing, and the number of candidates is null, where only "lease" has the answer: there are
 -- more, a scheduled job is due, or one would claim a unique key. The rows are those of "lease".
@@ -257,15 +258,17 @@ with clock as materialized (
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,
         array(select jsonb_array_elements_text(:tasks::text::jsonb)) as tasks,
         array(select jsonb_array_elements_text(:queues::text::jsonb)) as queues,
+        array(select jsonb_array_elements_text(:scarce::text::jsonb)) as scarce,
         -- as in "lease"
         set_config('synchronous_commit', 'off', true)
 ),
 few as materialized (
-    select f.spot, f.claims, f.open
+    select f.spot, f.scarce, f.claims, f.open
     from clock
     cross join lateral (
         select
             j.ctid as spot,
+            j.task = any (clock.scarce) as scarce,
             j.unique_key is not null and not j.unique_held as claims,
             j.suspected is null
                 and (cardinality(clock.queues) = 0 or j.queue = any (clock.queues))
@@ -289,11 +292,15 @@ few as materialized (
 known as materialized (
     select
         clock.now, next.due_at, of.open as candidates,
-        of.ready > :few::int or of.claims or coalesce(next.run_at <= clock.now, false) as refused
+        of.ready > :few::int
+            or of.scarce > :room::int
+            or of.claims
+            or coalesce(next.run_at <= clock.now, false) as refused
     from clock
     cross join (
         select
             count(*) as ready,
+            count(*) filter (where f.scarce) as scarce,
             count(*) filter (where f.open) as open,
             coalesce(bool_or(f.open and f.claims), false) as claims
         from few f

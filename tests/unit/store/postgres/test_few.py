@@ -65,6 +65,15 @@ async def test_a_worker_that_waits_for_work_asks_by_the_statement_for_few(opened
     assert sent == FEW
 
 
+async def test_a_task_with_little_room_keeps_the_others_few(opened: Opened) -> None:
+    store, sent = await with_worker(opened)
+    jobs = [new_job() for _ in range(9)]
+    await add(store, *jobs, new_job("another"))
+    got = await leased(store, sent, asked(tasks={TASK: 100, "another": 1}))
+    assert sent == FEW
+    assert len(got.jobs) == 10
+
+
 @pytest.mark.parametrize(
     ("request_", "count"),
     [
@@ -136,7 +145,7 @@ def test_where_it_takes_nothing_it_is_tried_less_and_less_often() -> None:
     few.answered()
     few.refused()
     few.passed_over()
-    assert few.within(asked()) == MOST
+    assert few.within(asked()) == (MOST, [], MOST)
 
 
 # -- the same answers ------------------------------------------------------------------------------
