@@ -200,11 +200,13 @@ def _check_function(options: RetryOptions) -> None:
 
 
 def _optional_attempts(value: int | None) -> int | None:
-    return (
-        value
-        if value is None
-        else checks.integer(value, "retry attempts", least=1, most=MAX_ATTEMPTS)
-    )
+    if value is None:
+        return None
+    if value == 0:  # False too: whoever writes that wants what 1 means
+        raise InvalidArgument(
+            f"retry={value!r} is not a number of attempts, the first included: 1 is never again"
+        )
+    return checks.integer(value, "retry attempts", least=1, most=MAX_ATTEMPTS)
 
 
 def _optional_seconds(value: float | timedelta | None, what: str) -> float | None:

@@ -53,8 +53,8 @@ async def archive(
     removed from the ledger.
 
     \b
-    offpath ledger archive 2025.jsonl.gz --before 2026-01-01T00:00Z
-    offpath ledger archive 2026.jsonl.gz --before 2027-01-01T00:00Z --after 2025.jsonl.gz
+    offpath ledger archive 2025.gz --before 2026-01-01T00:00Z
+    offpath ledger archive 2026.gz --before 2027-01-01T00:00Z --after 2025.gz
     """
     from offpath.economy.ledger.archive_files import write_archive
 
@@ -80,8 +80,8 @@ def verify_archive(
     must go on from the one before. Exit code 1 when one does not hold.
 
     \b
-    offpath ledger verify-archive 2025.jsonl.gz 2026.jsonl.gz
-    offpath ledger verify-archive 2025.jsonl.gz --offline --public-key …
+    offpath ledger verify-archive 2025.gz 2026.gz
+    offpath ledger verify-archive 2025.gz --offline --public-key …
     """
     from offpath.economy.ledger.archive_files import verify_archives
 
