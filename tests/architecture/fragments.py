@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tests.architecture.page import Block
 
 CONTINUES = "# continues the block above"
-AWAITS = "# await works in python -m asyncio, or in an async def"
+AWAITS = "# await works in a notebook, in python -m asyncio of 3.13, or in an async def"
 
 _AWAITING = (ast.Await, ast.AsyncWith, ast.AsyncFor)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.servers import PostgresCluster
 
 EACH = 15
-_CREATE = "import shop\nwith shop.create_app().app_context():\n    shop.db.create_all()"
 
 
 @pytest.mark.timeout(180)
@@ -33,7 +32,7 @@ async def test_every_order_has_its_receipt_whatever_was_restarted(
     run = Processes(tmp_path, variables)
     try:
         run.run("-m", "flask", "offpath", "migrate")
-        run.run("-c", _CREATE)
+        run.run("tables.py")
         bind = ("--bind", f"127.0.0.1:{port}", "--workers", "2")
         run.start("-m", "gunicorn", *bind, *kind, "shop:create_app()")
         run.start(
