@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import MsgspecError, Struct
@@ -24,7 +25,7 @@ from offpath.runtime import log
 
 if TYPE_CHECKING:
     from offpath.jobs.values.runnable import Runnable
-    from offpath.store.telemetry.moves import MoveStep
+    from offpath.store.telemetry.moves import Move, MoveStep
 
 TRACEBACK: Final = "traceback"
 """The field of a record that has an attempt's traceback, which is not part of the line."""
@@ -68,7 +69,7 @@ class Fates:
     def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:  # noqa: ARG002 - an observer's
         """Write what these transitions mean for their jobs. Never raises."""
         # steps of one way share their move, so a batch costs one look for each way it knows
-        told = {way: fate for way in {step.move for step in steps} if (fate := _loud(way.kinds))}
+        told = {way: fate for way in {step.move for step in steps} if (fate := _loud(way))}
         if told:
             for step in steps:
                 if step.move in told:
@@ -104,10 +105,15 @@ class Fates:
         return run.retry.attempts
 
 
-def _loud(kinds: Sequence[EventKind]) -> Fate | None:
-    """The line for a step of these kinds, if anybody is to see it."""
-    fate = next((fate for kind, fate in _FATES if kind in kinds), None)
+def _loud(way: Move) -> Fate | None:
+    """The line for a step of this way, if anybody is to see it."""
+    fate = _fate(way)
     return fate if fate is not None and _log.isEnabledFor(fate.level) else None
+
+
+@lru_cache(maxsize=10_000)
+def _fate(way: Move) -> Fate | None:
+    return next((fate for kind, fate in _FATES if kind in way.kinds), None)
 
 
 def _failure(step: MoveStep) -> Failure | None:

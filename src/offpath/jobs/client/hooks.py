@@ -163,8 +163,11 @@ class Hooks:
     def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Tell the hooks of committed transitions; nothing is built for tasks without a hook."""
         if self._on_event is None:
-            deaf = {task for task in {step.move.task for step in steps} if self._own(task) is None}
-            steps = [step for step in steps if step.move.task not in deaf]
+            tasks = {step.move.task for step in steps}
+            heard = {task for task in tasks if self._own(task) is not None}
+            if not heard:
+                return
+            steps = [step for step in steps if step.move.task in heard]
         for step in steps:
             self.deliver([self._with_value(one, step) for one in moves.events(step, at)])
 

@@ -147,19 +147,15 @@ class StoreMeter:
     def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Count these transitions."""
         now = at.timestamp()
-        ways: defaultdict[Move, list[MoveStep]] = defaultdict(list)
-        for step in steps:
-            ways[step.move].append(step)
         self._forget()
-        for move, same in ways.items():
+        for move, same in _by_move(steps):
             way = self._way(move)
             for counter in way.counters:
                 counter.add(len(same))
             for gauge in way.last:
                 gauge.set(now)
             self._timed(move, same, at, way.wait)
-        done = sum(step.group_done for step in steps)
-        if done:
+        if done := sum([step.group_done for step in steps]):
             self._groups.add(done)
 
     def unreadable(self, table: str, count: int) -> None:
@@ -218,6 +214,8 @@ class StoreMeter:
         self, move: Move, steps: Sequence[MoveStep], at: datetime, queue: metrics.Summary | None
     ) -> None:
         """Observe the times of steps that went the same way."""
+        if move.left is None:  # a new job: none of it has taken time yet
+            return
         jobs = [step.job for step in steps if isinstance(step.job, LeasedJob)]
         if not jobs:
             return
@@ -238,6 +236,16 @@ class StoreMeter:
         if times is None:
             times = self._times[task] = _Times(self._registry, task)
         return times
+
+
+def _by_move(steps: Sequence[MoveStep]) -> Iterable[tuple[Move, Sequence[MoveStep]]]:
+    """The steps that went the same way together. Those of a lone call need no sorting."""
+    if len(steps) == 1:
+        return ((steps[0].move, steps),)
+    ways: defaultdict[Move, list[MoveStep]] = defaultdict(list)
+    for step in steps:
+        ways[step.move].append(step)
+    return ways.items()
 
 
 def _outcome(decided: Decided) -> str:

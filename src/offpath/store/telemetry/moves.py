@@ -81,6 +81,12 @@ def _unblocked(state: JobState | None) -> JobState | None:
     return _S.QUEUED if state is _S.BLOCKED else state
 
 
+@lru_cache(maxsize=10_000)
+def _queued(task: str, queue: str) -> Move:
+    """The way of a new job. Looked up by two texts: to hash a state costs a frame."""
+    return move(task, queue, None, _S.QUEUED, (_K.QUEUED,))
+
+
 _K = EventKind
 _S = JobState
 _ENDS: dict[type, tuple[JobState, tuple[EventKind, ...]]] = {
@@ -112,8 +118,7 @@ def enqueued(jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> Iterator[Mo
     """Say which of ``jobs`` are new; repeats and attached ones went nowhere."""
     for job, answer in zip(jobs, answers, strict=True):
         if answer.created:
-            way = move(job.task, job.queue, None, _S.QUEUED, (_K.QUEUED,))
-            yield MoveStep(way, job, run_at=answer.run_at)
+            yield MoveStep(_queued(job.task, job.queue), job, None, answer.run_at)
     for answer in answers:
         if answer.along:
             yield from changed(answer.along)
