@@ -112,7 +112,30 @@ def shown(error: Exception) -> str:
 _VALUE = re.compile(r"^(Invalid (?:enum )?value) .*?(?= - at |$)", re.DOTALL)
 
 
+class Fingerprints:
+    """Fingerprints of two parts, of which the first is always the same.
+
+    The same values as those of :func:`fingerprint`, in less than half of the time: to begin a hash
+    takes longer than to hash what a job is given.
+    """
+
+    __slots__ = ("_begun",)
+
+    def __init__(self, first: str) -> None:
+        self._begun = sha256(_part(first))
+
+    def of(self, second: str) -> str:
+        """The fingerprint of the two."""
+        begun = self._begun.copy()
+        begun.update(_part(second))
+        return begun.hexdigest()[:32]
+
+
+def _part(text: str) -> bytes:
+    encoded = text.encode()
+    return b"%d:%b" % (len(encoded), encoded)
+
+
 def fingerprint(*parts: str) -> str:
     """A short hash (32 hex characters) of ``parts`` in order: equal parts, equal hash."""
-    encoded = [part.encode() for part in parts]
-    return sha256(b"".join([b"%d:%b" % (len(part), part) for part in encoded])).hexdigest()[:32]
+    return sha256(b"".join(map(_part, parts))).hexdigest()[:32]

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, defstruct
 
 from offpath.errors import InvalidArgument, InvalidInput, TaskError
 from offpath.runtime.canonical import canonical
-from offpath.runtime.codec import Codec, JsonCodec, fingerprint, shown
+from offpath.runtime.codec import Codec, Fingerprints, JsonCodec, shown
 from offpath.runtime.hooks import CodecHooks
 from offpath.runtime.parameters import Kind, Parameter, parameters, return_type
 from offpath.runtime.round_trip import changed, in_utc, naive
@@ -45,6 +45,7 @@ class InputModel:
         "_codec",
         "_encode",
         "_layout",
+        "_prints",
         "_read",
         "_shapes",
         "_type",
@@ -63,6 +64,7 @@ class InputModel:
         name: str | None = None,
     ) -> None:
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        self._prints = Fingerprints(self.name)
         where = f"task {self.name!r}"
         signature, read = parameters(function, context=context, where=where)
         self.signature = signature
@@ -158,8 +160,8 @@ class InputModel:
         ``text`` is ``bound`` encoded. The order of a dict or a set makes no difference.
         """
         if self._check.plain and not self._check.nested:
-            return fingerprint(self.name, text)
-        return fingerprint(self.name, canonical(bound, self._check.hooks))
+            return self._prints.of(text)
+        return self._prints.of(canonical(bound, self._check.hooks))
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the stored object."""

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from offpath.errors import InvalidArgument, UnsupportedType
-from offpath.runtime.codec import JsonCodec, fingerprint
+from offpath.runtime.codec import Fingerprints, JsonCodec, fingerprint
 
 
 class Money:
@@ -153,3 +153,20 @@ def test_fingerprint() -> None:
     assert fingerprint("a", "b") == fingerprint("a", "b")
     assert len(fingerprint("a")) == 32
     assert len({fingerprint("ab"), fingerprint("a", "b"), fingerprint("a", "", "b")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "stored"),
+    [
+        ("mail.send", '{"n":1}', "df7051eb504d895b7d57bf6794cd9bb7"),
+        ("zahlung.für", '{"name":"Zoë ☃"}', "1241d83e39e6dcd87194daf6fa4e8f97"),
+        ("t", "", "51f4c42fbe89c89211f4aad2e58e3989"),
+    ],
+)
+def test_a_fingerprint_stays_as_it_is_stored(task: str, text: str, stored: str) -> None:
+    """Another value would make each repeat over an upgrade a conflict."""
+    prints = Fingerprints(task)
+    assert prints.of(text) == stored
+    assert prints.of("another") != stored
+    assert prints.of(text) == stored  # one does not change the next
+    assert fingerprint(task, text) == stored
