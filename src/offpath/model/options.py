@@ -394,8 +394,10 @@ def claim_of(task: str, claim: UniqueClaim | None) -> UniqueClaim | None:
 
     The name is written without colons, so no two pairs of task and key are the same text.
     """
+    if claim is None:
+        return None
     name = task.replace("%", "%25").replace(":", "%3A")
-    return claim and msgspec.structs.replace(claim, key=f"{name}:{claim.key}")
+    return msgspec.structs.replace(claim, key=f"{name}:{claim.key}")
 
 
 def _announced(levels: Sequence[OptionLevel]) -> int:

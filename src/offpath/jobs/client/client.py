@@ -20,7 +20,7 @@ from offpath.model.checks import seconds
 from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
 from offpath.model.job import OWN_REASONS, Enqueued, JobFilter, JobRecord, JobState
-from offpath.model.unsent import unsent
+from offpath.model.unsent import Unsent, unsent
 from offpath.runtime.baggage import with_carried
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ class Client:
         """
         if not jobs:
             return []
+        if (lone := _lone(jobs)) is not None:
+            answers = await self.commit(Effects(jobs=(lone.new,)), within)
+            return [self._handle(lone, answers[0])]
         named = len(jobs) > 1 and any(unsent(job).named for job in each_job(jobs))
         await self.set_apart(jobs)
         effects = effects_of(jobs)
@@ -73,7 +76,8 @@ class Client:
 
     async def commit(self, effects: Effects, within: object = None) -> list[Enqueued]:
         """Write effects in one commit, or in the caller's transaction; the store's answers."""
-        store = (await self._opened()).store
+        # Asked without a coroutine first: all but the first call find the app open.
+        store = (self._live() or await self._opened()).store
         extensions = self._extended()
         if extensions is not None and extensions.sends:
             return await _surrounded(store, effects, within, extensions)
@@ -107,6 +111,10 @@ class Client:
             created = answer.created
             handles.append(Handle(answer.job_id, self, first.decode, group, created=created))
         return handles
+
+    def _handle(self, sent: Unsent, answer: Enqueued) -> Handle[Any, Any]:
+        created = answer.created
+        return Handle(answer.job_id, self, sent.decode, sent.decode_group, created=created)
 
     def wait(
         self, job_id: str, timeout: float | timedelta | None
@@ -172,6 +180,14 @@ async def _surrounded(
         if within is None:
             return await store.commit(effects)
         return await store.commit_within(within, effects)
+
+
+def _lone(jobs: Sequence[Sent]) -> Unsent | None:
+    """The only job of a call, if it can go as it is; most calls have one."""
+    if len(jobs) > 1 or not isinstance(job := jobs[0], Job):
+        return None
+    only = unsent(job)
+    return None if only.doubtful else only
 
 
 def as_jobs(given: object) -> list[Sent]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
 from offpath.errors import DuplicateTask, UnknownTask
 from offpath.model import checks
@@ -28,6 +28,7 @@ class Registrable(Protocol):
 
 
 TaskT = TypeVar("TaskT", bound=Registrable)
+D = TypeVar("D")
 
 
 class Registry(Mapping[str, TaskT]):
@@ -39,6 +40,14 @@ class Registry(Mapping[str, TaskT]):
     def __getitem__(self, name: str) -> TaskT:
         """The task of this name. Raises ``KeyError``; :meth:`named` says more."""
         return self._tasks[name]
+
+    @overload
+    def get(self, key: str, /) -> TaskT | None: ...
+    @overload
+    def get(self, key: str, /, default: TaskT | D) -> TaskT | D: ...
+    def get(self, key: str, /, default: Any = None) -> Any:
+        """The task of this name, or the default. Each job that is enqueued asks several times."""
+        return self._tasks.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
         """All names, in the order of their definition."""
