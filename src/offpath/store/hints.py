@@ -26,8 +26,12 @@ class Hint(StrEnum):
 
 def hints_of(effects: Effects) -> tuple[Hint, ...]:
     """The hints to announce once effects were committed."""
-    told = ((Hint.WORK, effects.jobs), (Hint.MESSAGES, effects.stirs_messages))
-    return tuple(hint for hint, stirred in told if stirred)
+    if effects.stirs_messages:
+        return _BOTH if effects.jobs else _BOTH[1:]
+    return _BOTH[:1] if effects.jobs else ()
+
+
+_BOTH = (Hint.WORK, Hint.MESSAGES)
 
 
 class Hints:

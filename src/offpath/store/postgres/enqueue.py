@@ -334,23 +334,27 @@ def enqueue_plain(job: NewJob, now: datetime | None, *, sql: Catalogue) -> Query
     )
 
 
-def plain_answer(job: NewJob, rows: Sequence[Row]) -> Enqueued | None:
-    """The answer for the job, if it was added."""
+def plain_answer(job: NewJob, query: Query, rows: Sequence[Row]) -> Enqueued | None:
+    """The answer for the job that this statement was to add, if it was added."""
     if not rows:
         return None
     run_at = from_micros(rows[0][0])
-    return Enqueued(id=job.id, job_id=_canonical(job.id), created=True, run_at=run_at)
+    return Enqueued(id=job.id, job_id=query.params["id"], created=True, run_at=run_at)
 
 
 def independent(jobs: Sequence[NewJob]) -> bool:
     """True if each of these can be added on its own: it joins no group that must count it, and
     waits at no gate.
     """
-    return all(
+    return all(map(stands_alone, jobs))
+
+
+def stands_alone(job: NewJob) -> bool:
+    """True of one of :func:`independent`."""
+    return (
         (job.group_id is None or job.group_id == job.id)
         and job.gate is None
         and not fails_fast(job)
-        for job in jobs
     )
 
 

@@ -17,7 +17,7 @@ import psycopg
 from offpath.errors import Conflict, InvalidArgument, StoreBusy, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob
-from offpath.store.postgres.enqueue import independent
+from offpath.store.postgres.enqueue import stands_alone
 
 Write = Callable[[Effects], Awaitable[list[Enqueued]]]
 """Writes all or nothing."""
@@ -185,7 +185,11 @@ class Joiner:
 
 
 def _is_single(effects: Effects) -> bool:
-    return len(effects.jobs) == 1 and _size(effects) == 1 and independent(effects.jobs)
+    """True if it is one job that stands alone. Without a count: each call is asked."""
+    more = effects.messages or effects.log or effects.gates
+    if len(effects.jobs) != 1 or more or effects.contributions or effects.operations:
+        return False
+    return stands_alone(effects.jobs[0])
 
 
 def _size(effects: Effects) -> int:

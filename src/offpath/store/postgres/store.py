@@ -274,7 +274,8 @@ class PostgresStore(
     async def _commit_each(self, jobs: Sequence[NewJob]) -> list[Enqueued | None]:
         if len(jobs) == 1 and is_plain(jobs[0]):
             query = enqueue_plain(jobs[0], self._now(), sql=self._sql)
-            return [plain_answer(jobs[0], await self._database.call(lambda: one(query)))]
+            rows = await self._database.call(lambda: one(query))
+            return [plain_answer(jobs[0], query, rows)]
         now = self._now()
         return await self._database.call(lambda: enqueue_each(jobs, now, sql=self._sql))
 
@@ -282,7 +283,7 @@ class PostgresStore(
         if not is_plain(job):
             return None
         query = enqueue_plain(job, self._now(), sql=self._sql)
-        return self._database.lone(query, functools.partial(plain_answer, job))
+        return self._database.lone(query, functools.partial(plain_answer, job, query))
 
     def _commit_steps(self, effects: Effects) -> Queries[list[Enqueued]]:
         return commit_within_steps(effects, self._now(), sql=self._sql)

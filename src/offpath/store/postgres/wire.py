@@ -140,7 +140,7 @@ class Conversation:
         if before is not None:
             before(queries[0].name)
         # All values before the first message: one that cannot be sent must not stop half-way.
-        values = [[_encoded(value) for value in query.for_dollar()] for query in queries]
+        values = [_values_of(query) for query in queries]
         messages: list[_Sending] = []
         for query, given in zip(queries, values, strict=True):
             self._add(messages, query.statement.wire, given, prepare=prepare)
@@ -178,7 +178,7 @@ class Conversation:
         name = self.prepared.name_of(query.statement.wire)
         if name is None:
             return False
-        values = [_encoded(value) for value in query.for_dollar()]
+        values = _values_of(query)
         self._watch()
         self._piped = False
         try:
@@ -386,6 +386,22 @@ def _refuse_errors(results: Sequence[PGresult]) -> None:
     for result in results:
         if result.status in _FAILED:
             raise error_from_result(result)
+
+
+def _values_of(query: Query) -> _Values:
+    """The values of a statement in the order of its marks."""
+    params = query.params
+    values: _Values = []
+    for name in query.statement.parameters:
+        value = params[name]
+        # Most are plain text or nothing: a call for each would be most of what they cost.
+        if value is None:
+            values.append(None)
+        elif type(value) is str and "\0" not in value:
+            values.append(value.encode())
+        else:
+            values.append(_encoded(value))
+    return values
 
 
 def _encoded(value: Any) -> bytes | None:  # noqa: ANN401 - whatever a statement is given
