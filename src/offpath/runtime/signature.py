@@ -42,7 +42,6 @@ class InputModel:
 
     __slots__ = (
         "_check",
-        "_codec",
         "_encode",
         "_layout",
         "_prints",
@@ -82,7 +81,6 @@ class InputModel:
         plain = all(shape.plain for shape in shapes.values())
         self._check = _converter(self._type, hooks, plain=plain)
         self._zoned = _any_zone(self._type)
-        self._codec = codec
         self._encode = codec.encode
         self._read = _decoder(codec, self._type)
         for one in read:
@@ -159,9 +157,8 @@ class InputModel:
 
         ``text`` is ``bound`` encoded. The order of a dict or a set makes no difference.
         """
-        if self._check.plain and not self._check.nested:
-            return self._prints.of(text)
-        return self._prints.of(canonical(bound, self._check.hooks))
+        same = self._check.plain and not self._check.nested
+        return self._prints.of(text if same else canonical(bound, self._check.hooks))
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the stored object."""
