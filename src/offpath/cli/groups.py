@@ -54,7 +54,8 @@ async def show_group(app: App, *, group_id: str, limit: int) -> Shown:
     r"""Show a group: counts, value, open and failed members.
 
     GROUP_ID is the id of its first job. Of members at most --limit of each kind are listed, the
-    oldest first. Secrets in the value (fields such as password or token) are hidden.
+    oldest first; of failed ones those that failed by themselves come before what died of them.
+    Secrets in the value (fields such as password or token) are hidden.
 
     \b
     offpath groups show 0198c0de-… --limit 10

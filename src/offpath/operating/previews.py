@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.app import App
 from offpath.model.brief import JobBrief
-from offpath.model.job import JobFilter, JobState
+from offpath.model.job import DeadReason, JobFilter, JobState
 from offpath.model.message import MessageState
 from offpath.operating import event_steps, job_steps
 from offpath.operating.documents.lists import BriefDocument, describe_brief
@@ -31,6 +32,8 @@ RATE: Final = 50.0
 """Jobs a second, for a redrive of more than 1,000 that asks for no other rate."""
 _FIRST: Final = 10
 _PAGE: Final = 1_000
+_BEHIND: Final = DeadReason.UNSATISFIABLE.value
+_Rows = tuple[Sequence[Any], str | None]
 UNCOUNTED: Final = "all"
 """The confirmation for rows that were too many to count."""
 
@@ -66,12 +69,15 @@ class Preview(Struct, frozen=True, kw_only=True):
     """The rate of a redrive that asks for none."""
     seconds: float | None
     """The seconds until all of them are due."""
+    behind: int | None = None
+    """Of a redrive: those that died at a gate behind failed jobs, which it leaves alone. None:
+    there was no time to count them."""
 
 
 async def preview(app: App, order: ActionOrder) -> Preview:
     """The preview of an action."""
     counted = await count(app, order)
-    rate = rate_of(order, counted)
+    rate, behind = rate_of(order, counted), await _behind(app, order)
     before: datetime | None = getattr(order.target, "before", None)
     return Preview(
         verb=order.verb.name,
@@ -82,6 +88,7 @@ async def preview(app: App, order: ActionOrder) -> Preview:
         confirm=_confirmation(order, counted),
         per_second=rate,
         seconds=counted.rows / rate if rate and counted.rows and not counted.more else None,
+        behind=behind.rows,
     )
 
 
@@ -113,12 +120,28 @@ async def count(app: App, order: ActionOrder) -> RowCount:
     """The number of rows that match, as far as it can be counted in half a second."""
     if not order.verb.states:
         return RowCount(rows=1)
+    return await _counted(lambda after: _page(app, order, after, _PAGE))
+
+
+async def _behind(app: App, order: ActionOrder) -> RowCount:
+    """The jobs of a redrive that died at a gate which cannot fire: by their reason, as all do."""
+    if order.verb.name != "job.redrive":
+        return RowCount(rows=0)
+    where = _jobs_where(order)
+    if (where.reasons and _BEHIND not in where.reasons) or JobState.DEAD not in where.states:
+        return RowCount(rows=0)
+    own = replace(where, reasons=(_BEHIND,), states=(JobState.DEAD,))
+    return await _counted(lambda after: _jobs(app, own, after, _PAGE))
+
+
+async def _counted(page: Callable[[str | None], Awaitable[_Rows]]) -> RowCount:
+    """The rows of page after page, as far as they can be counted in half a second."""
     counted = 0
     try:
         async with asyncio.timeout(PATIENCE):
             after: str | None = None
             while counted < MOST_COUNTED:
-                found, after = await _page(app, order, after, _PAGE)
+                found, after = await page(after)
                 counted += len(found)
                 if after is None:
                     return RowCount(rows=counted)
@@ -143,27 +166,28 @@ async def _first(app: App, order: ActionOrder) -> tuple[BriefDocument, ...]:
     return tuple(map(describe_brief, found))
 
 
-async def _page(
-    app: App, order: ActionOrder, after: str | None, limit: int
-) -> tuple[Sequence[Any], str | None]:
-    """A page of the rows that match, the oldest first, and the place of the next one.
-
-    Of jobs a bounded number of rows is looked at, so that a page may be empty and lead on.
-    """
+async def _page(app: App, order: ActionOrder, after: str | None, limit: int) -> _Rows:
+    """A page of the rows that match, the oldest first, and the place of the next one."""
     if isinstance(order.target, MessagesTarget):
         return await _messages(app, order, after, limit)
+    return await _jobs(app, _jobs_where(order), after, limit)
+
+
+def _jobs_where(order: ActionOrder) -> JobFilter:
+    """The filter of an action on jobs. Raises ``InvalidArgument``."""
     states, target = frozenset(map(JobState, order.verb.states)), order.target
     if target.ids:
-        where = JobFilter(ids=tuple(target.ids), states=tuple(sorted(states)))
-    else:
-        where = job_steps.filter_for(target, states)
+        return JobFilter(ids=tuple(target.ids), states=tuple(sorted(states)))
+    return job_steps.filter_for(target, states)
+
+
+async def _jobs(app: App, where: JobFilter, after: str | None, limit: int) -> _Rows:
+    """A page of jobs. A bounded number of rows is looked at: it may be empty and lead on."""
     page = await app.store().browse(where, limit=limit, after=after, newest=False)
     return page.items, page.next
 
 
-async def _messages(
-    app: App, order: ActionOrder, after: str | None, limit: int
-) -> tuple[Sequence[Any], str | None]:
+async def _messages(app: App, order: ActionOrder, after: str | None, limit: int) -> _Rows:
     states = frozenset(map(MessageState, order.verb.states))
     where = event_steps.messages_for(order.target, states)
     page = await app.store().look_at_messages(where, limit=limit, after=after, newest=False)

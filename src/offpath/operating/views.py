@@ -9,12 +9,13 @@ from offpath.app import App
 from offpath.errors import InvalidArgument, JobNotFound
 from offpath.health.fleet import FleetHealth, examine
 from offpath.health.thresholds import Thresholds
+from offpath.jobs.values.handle import causes_first
 from offpath.model.brief import Kind
 from offpath.model.group import GroupRecord
-from offpath.model.job import JobRecord, JobState
+from offpath.model.job import OWN_REASONS, JobFilter, JobRecord, JobState, Page
 from offpath.operating.documents import groups, jobs
 from offpath.operating.documents.groups import GroupStanding
-from offpath.operating.documents.jobs import JobPage, JobStanding
+from offpath.operating.documents.jobs import JobStanding
 from offpath.operating.job_waits import holder_problems, steps_of, wait_of, waited_for
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.short_ids import whole
@@ -55,11 +56,15 @@ async def group(
     record = await group_record(app, group_id)
     counts, unended, failed = await asyncio.gather(
         app.jobs.counts(group_id=record.id),
-        _members(app, record.id, _OPEN, limit, seen),
-        _members(app, record.id, _FAILED, limit, seen),
+        _members(app, record.id, _OPEN, limit),
+        _failed_members(app, record.id, limit),
     )
     return groups.describe_standing(
-        record, groups.by_state(counts), seen, open_members=unended, failed_members=failed
+        record,
+        groups.by_state(counts),
+        seen,
+        open_members=jobs.describe_page(unended, seen),
+        failed_members=jobs.describe_page(failed, seen),
     )
 
 
@@ -83,8 +88,16 @@ async def fleet_of(app: App) -> FleetHealth:
     return await examine(store, Thresholds(store, app.settings))
 
 
-async def _members(
-    app: App, group_id: str, states: tuple[JobState, ...], limit: int, seen: Redaction
-) -> JobPage:
-    page = await app.groups.members(group_id, states=states, limit=limit, newest=False)
-    return jobs.describe_page(page, seen)
+async def _members(app: App, group_id: str, states: tuple[JobState, ...], limit: int) -> Page:
+    return await app.groups.members(group_id, states=states, limit=limit, newest=False)
+
+
+async def _failed_members(app: App, group_id: str, limit: int) -> Page:
+    """Failed members, the causes first: what failed by itself, then what died of others."""
+    page = await _members(app, group_id, _FAILED, limit)
+    found = page.items
+    if page.next is not None:  # a cause may be behind many that died of it
+        where = JobFilter(group_id=group_id, states=(JobState.DEAD,), reasons=OWN_REASONS)
+        own = (await app.store().find(where, limit=limit, newest=False)).items
+        found = tuple({one.id: one for one in (*own, *found)}.values())
+    return Page(items=causes_first(found)[:limit], next=page.next)

@@ -1,0 +1,101 @@
+"""Jobs that died behind failed ones: what is offered for them, and what a redrive says before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from urllib.parse import urlencode
+
+import msgspec
+import pytest
+
+import offpath
+from tests.unit.web.dashboard.rig import BEARER, site_of
+
+JSON = {**BEARER, "content-type": "application/json"}
+
+
+@pytest.fixture
+async def broken() -> AsyncIterator[offpath.App]:
+    """An app in memory whose one group failed: a ``part``, and the ``join`` that waited for it."""
+    app = offpath.App("memory://", auto_start=False)
+
+    @app.task
+    async def part() -> None:
+        raise offpath.Abort("no such order")
+
+    @app.task
+    async def join() -> None:
+        raise AssertionError("it ran without what it was to wait for")
+
+    @app.task
+    async def whole(ctx: offpath.Context) -> offpath.Plan[None, None]:
+        return ctx.queue(part.job()).next(join.job())
+
+    async with app:
+        await whole.enqueue()
+        await app.worker().run_until_idle()
+        yield app
+
+
+async def one(app: offpath.App, task: str) -> offpath.JobRecord:
+    """The dead job of a task."""
+    (found,) = (await app.dead.list(task=task)).items
+    return found
+
+
+async def test_a_fault_behind_failed_jobs_offers_no_redrive(broken: offpath.App) -> None:
+    page = (await site_of(broken).get("/dead")).text
+    assert 'Redrive 1…<span class="sr"> of part' in page
+    assert 'Redrive 1…<span class="sr"> of join' not in page
+    held = await one(broken, "join")
+    assert f'waits again when <a href="/jobs/{held.id}">what failed<' in page
+    assert "Redrive what failed" in (await site_of(broken).get(f"/jobs/{held.id}")).text
+
+
+@pytest.mark.parametrize(
+    ("where", "behind"),
+    [
+        ({"state": "dead"}, 1),
+        ({"state": "dead", "task": "join"}, 1),
+        ({"state": "dead", "reason": "aborted"}, 0),
+        ({"state": "cancelled"}, 0),
+    ],
+)
+async def test_a_redrive_says_before_how_many_it_leaves_alone(
+    broken: offpath.App, where: dict[str, str], behind: int
+) -> None:
+    site = site_of(broken)
+    body = msgspec.json.encode(
+        {"verb": "job.redrive", "target": {"where": {k: [v] for k, v in where.items()}}}
+    )
+    told = await site.ask("POST", "/api/v1/actions/preview", headers=JSON, body=body)
+    assert told.document["behind"] == behind
+    asked = urlencode({"verb": "job.redrive", "match": urlencode(where), "back": "/dead"})
+    page = (await site.get(f"/act?{asked}")).text
+    assert ("1 of them died at a gate behind failed jobs" in page) is bool(behind)
+
+
+async def test_a_redrive_of_marked_jobs_warns_too_and_a_removal_does_not(
+    broken: offpath.App,
+) -> None:
+    site = site_of(broken)
+    held = await one(broken, "join")
+    for verb, warned in (("job.redrive", True), ("job.delete", False)):
+        page = (await site.get(f"/act?{urlencode({'verb': verb, 'id': held.id})}")).text
+        assert ("behind failed jobs" in page) is warned
+
+
+async def test_a_failed_group_offers_a_redrive_and_tells_causes_first(
+    broken: offpath.App,
+) -> None:
+    cause, held = await one(broken, "part"), await one(broken, "join")
+    site = site_of(broken)
+    told = (await site.get(f"/api/v1/groups/{cause.group_id}")).document
+    assert [each["id"] for each in told["failed_members"]["items"]] == [cause.id, held.id]
+    first = (await site.get(f"/api/v1/groups/{cause.group_id}?limit=1")).document
+    assert [each["id"] for each in first["failed_members"]["items"]] == [cause.id]
+    page = (await site.get(f"/groups/{cause.group_id}")).text
+    match = urlencode({"match": urlencode({"group": cause.group_id, "state": "dead"})})
+    assert f'{match}">Redrive what failed…</a>' in page
+    asked = urlencode({"verb": "job.redrive", "back": "/groups"})
+    assert "<h1>Redrive 2?</h1>" in (await site.get(f"/act?{asked}&{match}")).text
