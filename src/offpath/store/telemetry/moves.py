@@ -238,8 +238,9 @@ def _event(kind: EventKind, step: MoveStep, at: datetime) -> JobEvent:
 def _occurrence(step: MoveStep) -> datetime | None:
     """The time that a schedule made a job for: no attempt has an end that would tell it."""
     job = step.job
-    readable = isinstance(job, LeasedJob) and job.unreadable is None
-    return decode_run(job.options).scheduled_for if readable else None
+    if not isinstance(job, LeasedJob) or job.unreadable is not None:
+        return None
+    return decode_run(job.options).scheduled_for
 
 
 def _failure(settlement: Settlement | None) -> Failure | None:
