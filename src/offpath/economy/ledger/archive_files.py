@@ -68,11 +68,12 @@ async def write_archive(
     if head.span[0] >= head.span[1]:
         raise InvalidArgument(f"nothing was posted up to {sealed.id} that is to be archived")
     with _told(path), _part_of(path) as file:
-        packed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-        async for page in _pages(store, head, opened, signer):
-            # Packing takes milliseconds and the disk may take longer: the loop turns meanwhile.
-            await in_own_thread(partial(packed.write, page))
-        await in_own_thread(partial(_kept, packed, file))
+        # Closed before the file below it, also where a page is refused.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+            async for page in _pages(store, head, opened, signer):
+                # Packing takes milliseconds, the disk may take longer: the loop turns meanwhile.
+                await in_own_thread(partial(packed.write, page))
+        await in_own_thread(partial(_kept, file))
         return await in_own_thread(partial(_proved, Path(file.name), path, signer))
 
 
@@ -192,8 +193,7 @@ def _part_of(path: Path) -> Iterator[BinaryIO]:
         Path(name).unlink(missing_ok=True)
 
 
-def _kept(packed: gzip.GzipFile, file: BinaryIO) -> None:
-    packed.close()
+def _kept(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
 
