@@ -206,9 +206,11 @@ class Backend:
         self.run_script(SPOILT_GATES[kind][self.name])
 
     def trust_at_once(self, patch: pytest.MonkeyPatch) -> None:
-        """Look for deaths also right after the server was started, as it may have been for us."""
+        """Look for deaths also right after the server was started, or after another look."""
         if self.name == "postgres":
             patch.setattr("offpath.store.postgres.deaths.RESTART_GRACE", 0.0)
+        elif self.name == "redis":
+            patch.setattr("offpath.store.redis.workers.LOOK_EVERY", 0.0)
 
     def schema(self) -> list[tuple[Any, ...]]:
         """Every table, column, index, constraint and function that there is, as text."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from offpath.model.job import DeadReason, JobState, LeasedJob
-from offpath.model.lease import LeaseRequest, Rescued
+from offpath.model.lease import LeaseRequest, Rescued, holder_of
 from offpath.model.settlement import Released, SettleStatus, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -32,6 +32,7 @@ from tests.conformance.builders import (
     take_one,
     worker_info,
 )
+from tests.conformance.message_builders import hand, hand_one, ids, put
 
 
 async def rescue(store: Store, limit: int = 100, max_deliveries: int = 3) -> list[Rescued]:
@@ -272,6 +273,33 @@ async def test_a_death_is_seen_before_the_lease_ends(
     assert (first, hasty, second) == ([], [], ["doomed"])
     assert [one.job.id for one in await rescue(store)] == [job_id]
     assert await living(store) == ["living"]
+
+
+async def test_what_a_dead_worker_held_beside_jobs_is_free_with_its_death(
+    store: Store, backend: Backend, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not store.capabilities.presence:
+        pytest.skip("a worker's death cannot be seen early here")
+    backend.trust_at_once(monkeypatch)
+    doomed = backend.store(clock)
+    await doomed.open()
+    assert await doomed.register(worker_info("doomed"), lease_seconds=600)
+    await join(store, "living", lease=600)
+    message = await put(store)
+    for worker in ("doomed", "living"):
+        assert await store.claim(f"of {worker}", holder_of(worker, "x"), ttl=600)
+    await hand_one(doomed, holder=holder_of("doomed", "x"), lease_seconds=600)
+    kept = await put(store)
+    await hand_one(store, holder=holder_of("living", "x"), lease_seconds=600)
+    await doomed.close()
+
+    assert await store.notice_deaths() == []
+    clock.advance(1.5)
+    assert await hand(store) == ()
+    assert await store.notice_deaths() == ["doomed"]
+    assert await store.claim("of doomed", "other", ttl=60)
+    assert not await store.claim("of living", "other", ttl=60)
+    assert ids(await hand(store)) == [message] != [kept]
 
 
 # -- a worker whose event loop is blocked ----------------------------------------------------------

@@ -199,3 +199,8 @@ def holder_of(worker: str | None, token: str) -> str:
     the worker is seen to be dead.
     """
     return token if worker is None else f"{worker}/{token}"
+
+
+def worker_of(holder: str) -> str:
+    """The worker in a holder's name; another name where the process had none."""
+    return holder.partition("/")[0]

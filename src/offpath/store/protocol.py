@@ -337,9 +337,9 @@ class Store(
     ) -> list[Rescued]:
         """Take running jobs from workers whose lease has expired or whose row is gone.
 
-        A worker of another process that holds its presence lock, and is not seen to be stopped,
-        keeps them for ``SILENCE`` leases since its last renewal: it lives, and a call that holds
-        the interpreter's lock lets it renew nothing.
+        Where presence is a lock, a worker of another process that holds it, and is not seen to be
+        stopped, keeps them for ``SILENCE`` leases since its last renewal: it lives, and a call that
+        holds the interpreter's lock lets it renew nothing.
 
         The job is ready again with its attempt and run time unchanged, and ``losses`` + 1 if it had
         begun; from ``max_deliveries`` - 1 losses on it is a suspect and runs apart. One that ran
@@ -366,7 +366,7 @@ class Store(
         The leases of cursors, messages and claims that they hold end as well: those whose holder is
         the worker's id, or begins with it and a slash.
 
-        A missing presence lock is suspicion, not proof: a worker is expired only when it was seen
+        A missing presence is suspicion, not proof: a worker is expired only when it was seen
         missing by two calls at least a second apart, and never shortly after the server itself
         started. Elsewhere it returns nothing.
         """
@@ -407,7 +407,7 @@ class Store(
     # -- workers -----------------------------------------------------------------------------
 
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
-        """Add a worker; its lease runs from now. Takes its presence lock where there is one.
+        """Add a worker; its lease runs from now. Takes its presence where there is one.
 
         Returns whether its death can be seen early. Repeating it renews the lease.
         """

@@ -27,6 +27,7 @@ from offpath.store.redis import keys
 from offpath.store.redis.address import ServerAddress
 from offpath.store.redis.faults import told_as_store_errors, translated
 from offpath.store.redis.job_rows import micros, moment
+from offpath.store.redis.presence import RedisPresence
 from offpath.store.redis.wire import Wire, heard
 
 _log = logging.getLogger("offpath.store")
@@ -37,6 +38,10 @@ VERSION: Final = hashlib.sha256(_TEXT.encode()).hexdigest()[:12]
 LIBRARY: Final = f"offpath_{VERSION}"
 _CODE: Final = f"#!lua name={LIBRARY}\n" + _TEXT.replace("VERSION", VERSION)
 
+UNSEEN: Final = (
+    "this server does not tell of a worker's death: its jobs wait for the end of its lease; let "
+    "the user run SUBSCRIBE to the channels of the prefix, PUBSUB NUMSUB and INFO"
+)
 _FRESH: Final = 1.0
 """Seconds for which the distance of our clock and the server's is believed."""
 _LISTEN_AGAIN: Final = 1.0
@@ -58,6 +63,8 @@ class RedisConnection:
         self._wire: Wire | None = None
         self._blocking: redis.Redis | None = None
         self._listening: asyncio.Task[None] | None = None
+        self.presence = RedisPresence(call_timeout)
+        self._unseen_told = False
         self._ahead = 0
         self._measured = float("-inf")
 
@@ -99,12 +106,28 @@ class RedisConnection:
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening
+        await self.presence.end()
         wire, self._wire = self._wire, None
         if wire is not None:
             await wire.close()
         blocking, self._blocking = self._blocking, None
         if blocking is not None:
             blocking.close()
+
+    async def show(self) -> bool:
+        """Show from now on that this process lives; False: the server does not tell others."""
+        if self._pool is not None:
+            channel = self.prefix + keys.PRESENCE + self.presence.token
+            await self.presence.show(self._pool.make_connection, channel)
+        return bool(await self.call("seen", self.presence.token))
+
+    async def shown(self) -> bool:
+        """Show it for a worker. Where that does not go, it is told once."""
+        seen = await self.show()
+        if not (seen or self._unseen_told):
+            self._unseen_told = True
+            _log.warning("%s", UNSEEN)
+        return seen
 
     async def _ask(self, *commands: Sequence[Any]) -> list[Any]:
         if self._wire is None:

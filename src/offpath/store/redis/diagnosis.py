@@ -10,7 +10,7 @@ from offpath.errors import ConfigurationError, StoreError
 from offpath.store.capabilities import Durability
 from offpath.store.protocol import Finding, Level
 from offpath.store.redis.address import ServerAddress
-from offpath.store.redis.connection import RedisConnection
+from offpath.store.redis.connection import UNSEEN, RedisConnection
 
 _SETTINGS: Final = (
     "appendonly",
@@ -98,6 +98,14 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
         else:
             message = "it refuses writes when its memory is full, and keeps what it has"
         return Finding(name="memory", level=Level.FINE, message=message)
+
+
+def deaths(*, seen: bool) -> Finding:
+    """The finding about how soon the death of a worker is known."""
+    if seen:
+        message = "jobs of a worker that was killed begin again within seconds"
+        return Finding(name="deaths", level=Level.FINE, message=message)
+    return Finding(name="deaths", level=Level.WARNING, message=UNSEEN)
 
 
 async def diagnosed(connection: RedisConnection) -> Diagnosis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from offpath.model.declaration import KEEP, LIVE, Declaration
 from offpath.model.endpoint import Endpoint, EndpointNote, EndpointState
 from offpath.model.finding import FindingRecord
+from offpath.model.lease import worker_of
 from offpath.model.post import PostRecord, newest_posts, read_posts, written_posts
 from offpath.store.hints import Hint
 from offpath.store.redis import keys
@@ -24,6 +25,7 @@ from offpath.store.rows.instants import maybe_later
 # A server does nothing else while it answers, so no list is as long as what is kept.
 _LISTED: Final = 10_000
 _MOST_FINDINGS: Final = 1_000
+_MOST_FREED: Final = 1_000
 _endpoint = msgspec.json.Decoder(Endpoint).decode
 _declaration = msgspec.json.Decoder(Declaration).decode
 _finding = msgspec.json.Decoder(FindingRecord).decode
@@ -233,6 +235,18 @@ async def release_claim(unit: Unit, key: str, holder: str) -> bool:
     unit.run("HDEL", keys.CLAIMS, key)
     unit.run("ZREM", keys.CLAIM_ENDS, key)
     return True
+
+
+async def free_claims(unit: Unit, workers: Collection[str]) -> None:
+    """End the claims for a time that these workers hold."""
+    ends, now = unit.key(keys.CLAIM_ENDS), micros(unit.now)
+    (found,) = await unit.read(["ZRANGEBYSCORE", ends, f"({now}", "+inf", "LIMIT", 0, _MOST_FREED])
+    for key in (each.decode() for each in found):
+        known = await unit.hash_field(keys.CLAIMS, key)
+        if known is not None and worker_of(_claim(known).holder) in workers:
+            freed = replace(_claim(known), free_at=unit.now)
+            unit.run("HSET", keys.CLAIMS, key, json_text(freed))
+            unit.run("ZADD", keys.CLAIM_ENDS, now, key)
 
 
 async def prune_claims(unit: Unit, limit: int) -> None:

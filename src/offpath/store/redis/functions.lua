@@ -6,6 +6,7 @@
 local PLACE = 28 -- characters of a ready job's place before its id
 local CHUNK = 100 -- ready jobs that a lease reads at once
 local PROMOTED_AT_ONCE = 1000 -- due scheduled jobs that one lease makes ready
+local WORKERS = 10000 -- workers that one look for deaths reads
 local ARGS = 4000 -- arguments of one command: Lua's stack holds 8,000
 
 local function many(command, key, values)
@@ -132,6 +133,28 @@ local function forget_group(P, id)
   return 0
 end
 
+-- The run of this server, and whether anybody hears the channel of a process's presence; nil where
+-- this user may not ask.
+local function run_of_server()
+  local told = redis.pcall('INFO', 'server')
+  return type(told) == 'string' and string.match(told, 'run_id:(%x+)') or nil
+end
+
+local function is_there(P, token)
+  local told = redis.pcall('PUBSUB', 'NUMSUB', P .. 'up:' .. token)
+  if told.err then return nil end
+  return told[2] > 0
+end
+
+-- A worker that tells of itself is not missing. Its presence counts while it is seen on this run of
+-- the server: of what a restart or a failover has cut, nothing is concluded before its next beat.
+local function show(P, worker, token)
+  local key, run = P .. 'w:' .. worker, run_of_server()
+  redis.call('HDEL', key, 'up', 'ms')
+  if run and is_there(P, token) then redis.call('HSET', key, 'up', run .. '/' .. token) end
+  return 0
+end
+
 local special = {
   ['@group'] = function(P, c) return count_member(P, c[2], c[3], c[4], c[5]) end,
   ['@forget'] = function(P, c) return forget_group(P, c[2]) end,
@@ -153,6 +176,7 @@ local special = {
     end
     return 0
   end,
+  ['@up'] = function(P, c) return show(P, c[2], c[3]) end,
   ['@wait'] = function(P, c) let_wait(P, c[2], c[3], c[4], c[5]); return 0 end,
   ['@leave'] = function(P, c) leave(P, c[2], c[3], c[4]); return 0 end,
 }
@@ -584,7 +608,7 @@ end
 local function vouch(keys, args)
   local P, id, now, seconds, report = keys[1], args[1], args[2], tonumber(args[3]), args[4]
   local worker = P .. 'w:' .. id
-  local facts = redis.call('HMGET', worker, 'x', 'g')
+  local facts = redis.call('HMGET', worker, 'x', 'g', 'up')
   if not facts[1] or facts[2] then return 0 end
   if now == '' then
     local clock = redis.call('TIME')
@@ -594,7 +618,35 @@ local function vouch(keys, args)
   redis.call('HSET', worker, 'se', now, 'x', expires)
   if report ~= '' then redis.call('HSET', worker, 'rp', report) end
   redis.call('ZADD', P .. 'wx', expires, id)
+  if facts[3] then show(P, id, string.match(facts[3], '/(.+)')) end
   return 1
+end
+
+local function seen(keys, args)
+  return run_of_server() and is_there(keys[1], args[1]) and 1 or 0
+end
+
+-- Notes which workers are missing, and answers those that were for a time (`wait`) before. However
+-- many ask, no look comes sooner than `every` after another: each costs as much as there are workers.
+local function missing(keys, args)
+  local P, now, wait, gone, run = keys[1], args[1], tonumber(args[2]), {}, run_of_server()
+  local every = tonumber(args[3])
+  local since = tonumber(now) - tonumber(redis.call('HGET', P .. 'pl', 'at') or 0)
+  if not run or (since >= 0 and since < every) then return gone end
+  redis.call('HSET', P .. 'pl', 'at', now)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'wx', '(' .. now, '+inf', 'LIMIT', 0, WORKERS)) do
+    local key = P .. 'w:' .. id
+    local facts = redis.call('HMGET', key, 'up', 'ms')
+    local seen_on, token = string.match(facts[1] or '', '(%x+)/(.+)')
+    if seen_on ~= run or is_there(P, token) ~= false then
+      if facts[2] then redis.call('HDEL', key, 'ms') end
+    elseif not facts[2] then
+      redis.call('HSET', key, 'ms', now)
+    elseif tonumber(now) - tonumber(facts[2]) >= wait then
+      gone[#gone + 1] = id
+    end
+  end
+  return gone
 end
 
 -- Of the jobs that a worker believes to hold, the numbers of those that it does not hold any more, and
@@ -623,5 +675,7 @@ register('enqueue', enqueue, true)
 register('go_on', apply)
 register('lease', lease)
 register('settle', settle)
+register('missing', missing)
+register('seen', seen)
 register('signals', signals)
 register('vouch', vouch)

@@ -19,7 +19,7 @@ from offpath.store.redis import enqueue, jobs
 from offpath.store.redis.address import parsed
 from offpath.store.redis.capabilities import CAPABILITIES
 from offpath.store.redis.connection import RedisConnection
-from offpath.store.redis.diagnosis import Diagnosis, diagnosed
+from offpath.store.redis.diagnosis import Diagnosis, deaths, diagnosed
 from offpath.store.redis.unit import Unit, transacted
 
 T = TypeVar("T")
@@ -72,7 +72,10 @@ class RedisLife(PartialStore):
     async def diagnose(self) -> list[Finding]:
         """The findings about the server's settings."""
         found: Diagnosis = await diagnosed(self._connection)
-        return found.findings(self._connection.address)
+        return [
+            *found.findings(self._connection.address),
+            deaths(seen=await self._connection.show()),
+        ]
 
     async def ping(self) -> datetime:
         """The store's clock."""

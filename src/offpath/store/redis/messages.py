@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from offpath.errors import Conflict, StoreError
 from offpath.model.job import Enqueued
+from offpath.model.lease import worker_of
 from offpath.model.message import (
     Box,
     LeasedMessages,
@@ -53,6 +56,7 @@ from offpath.store.rows.messages import (
 _PENDING = MessageState.PENDING
 # As for jobs: a server does nothing else while it answers.
 _AT_ONCE: Final = 200
+_MOST_FREED: Final = 1_000
 _POSITION_DIGITS: Final = 16
 
 
@@ -244,6 +248,20 @@ async def due_in(unit: Unit, request: MessageRequest) -> float | None:
     if not scores:
         return None
     return max((moment(str(int(min(scores)))) - unit.now).total_seconds(), 0.0)
+
+
+async def free(unit: Unit, workers: Collection[str]) -> None:
+    """End the leases of messages that these workers hold."""
+    (places,) = await unit.read(["SMEMBERS", unit.key(keys.STREAMS)])
+    found = await unit.read(
+        *(["ZRANGE", unit.key(keys.RESTLESS + one.decode()), 0, _MOST_FREED - 1] for one in places)
+    )
+    held = await rows_of(unit, (one.decode() for each in found for one in each), checked=False)
+    names = [name for name, row in held.items() if worker_of(row.message.holder or "") in workers]
+    for row in (await rows_of(unit, names)).values():
+        if row.message.state is _PENDING and row.message.due_at > unit.now:
+            file(unit, row.message, replace(row.message, due_at=unit.now))
+            unit.tell(Hint.MESSAGES)
 
 
 # -- settle --------------------------------------------------------------------------------------

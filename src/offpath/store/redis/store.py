@@ -215,9 +215,11 @@ class RedisStore(RedisLife):
     # -- workers ---------------------------------------------------------------------------
 
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
-        """Add a worker; its death cannot be seen early."""
-        await self._do(lambda unit: workers.register(unit, worker, lease_seconds))
-        return False
+        """Add a worker; whether others see its death is asked of the server."""
+        seen = await self._connection.shown()
+        token = self._connection.presence.token
+        await self._do(lambda unit: workers.register(unit, worker, lease_seconds, token))
+        return seen
 
     async def extend(
         self,
@@ -228,9 +230,10 @@ class RedisStore(RedisLife):
         report: str | None = None,
     ) -> Renewed:
         """Keep a worker's jobs leased."""
+        token = self._connection.presence.token
         return await self._do(
             lambda unit: workers.extend(
-                unit, worker, lease_seconds=lease_seconds, held=held, report=report
+                unit, worker, lease_seconds=lease_seconds, held=held, token=token, report=report
             )
         )
 
@@ -245,6 +248,10 @@ class RedisStore(RedisLife):
     async def held(self, worker: str) -> list[LeasedJob]:
         """The jobs that a worker holds."""
         return await workers.held(await self._look(), worker)
+
+    async def notice_deaths(self) -> list[str]:
+        """Expire workers whose connection is missing."""
+        return await self._do(workers.notice_deaths)
 
     async def deregister(self, worker: str) -> None:
         """Note that a worker has stopped."""

@@ -10,13 +10,18 @@ import msgspec
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Renewed, WorkerInfo, WorkerRecord
-from offpath.store.redis import keys
+from offpath.store.redis import documents, keys, messages
 from offpath.store.redis.connection import packed
 from offpath.store.redis.job_rows import json_text, micros, moment, time_of
 from offpath.store.redis.unit import Unit
 from offpath.store.rows.instants import later
 from offpath.store.rows.jobs import leased
 
+MISSING: Final = 1.5
+"""Seconds for which a worker must be missing. One whose loop is blocked as its connection is cut is
+vouched for by a thread, which sees that after a second."""
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks for deaths, whoever makes them."""
 # A server does nothing else while it answers, so no list is as long as what is kept.
 _LISTED: Final = 10_000
 _MOST_HELD: Final = 1_000
@@ -25,9 +30,9 @@ _info = msgspec.json.Decoder(WorkerInfo).decode
 
 
 async def register(
-    unit: Unit, worker: WorkerInfo, lease_seconds: float, report: str | None = None
+    unit: Unit, worker: WorkerInfo, lease_seconds: float, token: str, report: str | None = None
 ) -> None:
-    """Add a worker, or renew its lease."""
+    """Add a worker, or renew its lease; ``token`` names the presence of its process."""
     key = keys.WORKER + worker.id
     gone = await unit.hash_field(key, "g")
     started = await unit.hash_field(key, "st")
@@ -40,6 +45,7 @@ async def register(
     fields = ["i", json_text(worker), "se", str(now), "x", str(expires)]
     unit.run("HSET", key, *fields, *([] if report is None else ["rp", report]))
     unit.run("ZADD", keys.LEASES, expires, worker.id)
+    unit.call("@up", worker.id, token)
 
 
 async def extend(
@@ -48,11 +54,12 @@ async def extend(
     *,
     lease_seconds: float,
     held: Sequence[LeasedJob],
+    token: str,
     report: str | None,
 ) -> Renewed:
     """Renew a worker's lease, and tell it about its jobs."""
     told = await signals(unit, worker.id, held)
-    await register(unit, worker, lease_seconds, report)
+    await register(unit, worker, lease_seconds, token, report)
     return told
 
 
@@ -83,6 +90,22 @@ async def deregister(unit: Unit, worker: str) -> None:
     now = micros(unit.now)
     unit.run("HSET", key, "g", str(now), "x", str(min(int(expires), now)))
     unit.run("ZREM", keys.LEASES, worker)
+
+
+async def notice_deaths(unit: Unit) -> list[str]:
+    """Expire the workers whose presence was missing by two looks, and all that they hold."""
+    dead = list[str]()
+    times = [str(round(seconds * 1_000_000)) for seconds in (MISSING, LOOK_EVERY)]
+    for each in await unit.call_function("missing", str(micros(unit.now)), *times):
+        worker = each.decode()
+        # compared again as it is written: whoever has renewed meanwhile lives
+        if await unit.hash_field(keys.WORKER + worker, "ms") is not None:
+            await deregister(unit, worker)
+            dead.append(worker)
+    if dead:
+        await documents.free_claims(unit, frozenset(dead))
+        await messages.free(unit, frozenset(dead))
+    return dead
 
 
 async def gone_at(unit: Unit, worker: str) -> datetime | None:
@@ -140,6 +163,7 @@ def _record(fields: Mapping[bytes, bytes], running: int, now: datetime) -> Worke
         expires_at=expires_at,
         late=expires_at <= now,
         running=running,
+        presence=b"up" in fields,
         report=None if report is None else report.decode(),
         gone_at=None if gone is None else time_of(gone.decode()),
     )
