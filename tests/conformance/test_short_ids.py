@@ -73,3 +73,23 @@ async def test_a_worker_is_asked_by_a_beginning(app: App, store: Store) -> None:
     asked = ActionAsked(verb="worker.quiet", target={"id": "0198c0de-a"})
     done = await actions.carry_out(app, await actions.ask(app, asked, Asker(name="ann", via="cli")))
     assert done.changed == 1
+
+
+async def test_a_group_is_found_among_groups_although_jobs_alone_begin_alike(
+    app: App, store: Store
+) -> None:
+    root, more = "0198c0de-3333-7000-8000-000000000001", "0198c0de-3333-8000-8000-000000000001"
+    await add(store, id=root)
+    await add(store, id=more, group_id=root)
+    await add(store, id="0198c0de-3333-7000-8000-000000000002")
+    assert (await views.group(app, "0198c0de-3333-7000")).id == root
+    asked = ActionAsked(verb="group.cancel", target={"id": "0198C0DE33337"})
+    assert root in (await actions.ask(app, asked, Asker(name="ann", via="cli"))).target
+    await add(store, id="0198c0de-4444-7000-8000-000000000001")
+    await add(
+        store,
+        id="0198c0de-4444-8000-8000-000000000001",
+        group_id="0198c0de-4444-7000-8000-000000000001",
+    )
+    with pytest.raises(InvalidArgument, match="several ids of groups begin with '0198c0de'"):
+        await views.group(app, "0198c0de")

@@ -18,7 +18,7 @@ from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.jobs import JobStanding
 from offpath.operating.job_waits import holder_problems, steps_of, wait_of, waited_for
 from offpath.operating.redaction import PLAIN, Redaction
-from offpath.operating.short_ids import whole
+from offpath.operating.short_ids import group_whole, whole
 
 _OPEN: Final = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
 _FAILED: Final = (JobState.DEAD, JobState.CANCELLED)
@@ -70,7 +70,7 @@ async def group(
 
 async def group_record(app: App, given: str) -> GroupRecord:
     """The group. Raises ``JobNotFound``, and says so when a member's id was given."""
-    group_id = await whole(app, Kind.JOB, given, "GROUP_ID")
+    group_id = await group_whole(app, given)
     found = await app.store().groups((group_id,))
     if found:
         return found[0]
