@@ -10,6 +10,7 @@ import pytest
 
 import offpath
 from offpath.cli import status
+from offpath.model.lease import WorkerInfo
 from tests.cli.conftest import Run
 
 
@@ -36,7 +37,9 @@ def test_it_says_what_stands_still_and_why(run: Run, url: str) -> None:
     done = run("status", "--url", url)
     assert done.exit_code == 0
     lines = done.output.splitlines()
-    assert "unhealthy: no live worker serves the queue mail" in lines
+    assert [line for line in lines if line.startswith("unhealthy")] == [
+        "unhealthy: no worker is live"
+    ]
     assert next(line.split() for line in lines if line.startswith("mail"))[:3] == [
         "mail",
         "on",
@@ -66,3 +69,23 @@ def test_it_is_shown_again_until_it_is_interrupted(
     done = run("status", "--watch", "2", "--json", "--url", url)
     assert rests == [2.0, 2.0]
     assert len([line for line in done.output.splitlines() if line.startswith("{")]) == 2
+
+
+@pytest.mark.parametrize("command", ["status", "health"])
+def test_status_and_health_give_one_verdict(run: Run, url: str, command: str) -> None:
+    asyncio.run(_joined(url))
+    done = run(command, "--url", url)
+    lines = done.output.splitlines()
+    assert done.exit_code == 0
+    assert "healthy" in lines
+    assert "warning: no live worker serves the queue mail" in lines
+    assert not [line for line in lines if line.startswith("unhealthy")]
+
+
+async def _joined(url: str) -> None:
+    """A worker of another queue is live."""
+    async with offpath.App(url) as app:
+        info = WorkerInfo(
+            id="w1", host="a", pid=1, version="1", concurrency=1, tasks=("send",), queues=("other",)
+        )
+        await app.store().register(info, lease_seconds=600)

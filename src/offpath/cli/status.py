@@ -71,8 +71,8 @@ def _parts(seen: Overview) -> list[Part]:
 
 
 def _verdict(seen: Overview) -> list[Part]:
-    ill = [*seen.reasons, *seen.problems]
-    said = [f"unhealthy: {one}" for one in ill] or ["healthy"]
+    """The verdict of ``offpath health``, in its words."""
+    said = [f"unhealthy: {one}" for one in seen.reasons] or ["healthy"]
     return [*said, *(f"warning: {one}" for one in seen.warnings)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from offpath.store.schedule_rules import fingerprint
 
 if TYPE_CHECKING:
     from offpath.health.thresholds import Thresholds
-    from offpath.store.protocol import Store
+    from offpath.store.protocol import Backlog, Store
 
 MOST_COUNTED = 1_000
 MOST_DUE = 100
@@ -74,6 +74,8 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
     """The findings that stand, accepted ones too."""
     orphans: tuple[str, ...] = ()
     """Schedules whose task no live worker knows, one line each."""
+    untaken: tuple[str, ...] = ()
+    """Queues that no live worker serves and tasks of them that none knows, one line each."""
     red_findings: bool = False
     """True if one that nobody has accepted makes the fleet unhealthy."""
 
@@ -110,7 +112,8 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
             for one in pauses(self.queues, self.limits)
             if not any(one in line for line in self._found)
         )
-        return (*runs, *deaths, *found, *self.orphans, *paused, *crowded(self.members))
+        orphans = *self.untaken, *self.orphans
+        return (*runs, *deaths, *found, *orphans, *paused, *crowded(self.members))
 
     @property
     def healthy(self) -> bool:
@@ -171,6 +174,40 @@ def _read(report: str | None) -> WorkerReport | None:
         return msgspec.json.decode(report, type=WorkerReport)
     except msgspec.MsgspecError:  # another version's: it says nothing that we could read
         return None
+
+
+def serves(member: FleetMember, queue: str) -> bool:
+    """True if a worker takes jobs of a queue; one that an operator has made quiet takes none."""
+    if member.report is not None and member.report.quiet:
+        return False
+    return not member.record.info.queues or queue in member.record.info.queues
+
+
+def untaken(
+    queue: QueueRecord, backlog: Iterable[Backlog], live: Iterable[FleetMember]
+) -> Iterator[str]:
+    """The reasons why no live worker takes jobs of a queue, one line each."""
+    serving = [one for one in live if serves(one, queue.name)]
+    if not serving:
+        if queue.ready or queue.scheduled or queue.blocked:
+            yield f"no live worker serves the queue {queue.name}"
+        return
+    known = {task for one in serving for task in one.record.info.tasks}
+    for due in backlog:
+        if due.queue == queue.name and due.task not in known:
+            yield f"no live worker of the queue {queue.name} knows the task {due.task}"
+
+
+def _untaken(
+    queues: Iterable[QueueRecord], backlog: Sequence[Backlog], members: Iterable[FleetMember]
+) -> Iterator[str]:
+    """The same of all queues; none while nobody lives at all, which is the one reason then."""
+    live = [one for one in members if one.presence is WorkerPresence.LIVE]
+    due: dict[str, list[Backlog]] = {}  # there may be thousands of queues
+    for one in backlog:
+        due.setdefault(one.queue, []).append(one)
+    for queue in sorted(queues, key=lambda one: one.name) if live else ():
+        yield from untaken(queue, due.get(queue.name, ()), live)
 
 
 def orphans(schedules: Iterable[ScheduleRecord], members: Iterable[FleetMember]) -> Iterator[str]:
@@ -244,6 +281,7 @@ async def examine(store: Store, thresholds: Thresholds) -> FleetHealth:
         dying=tuple(dying),
         findings=tuple(findings),
         orphans=tuple(orphans(schedules, members)),
+        untaken=tuple(_untaken(queues, backlog, members)),
         red_findings=thresholds.red_findings,
         gauges=tuple(gauges),
         queues=tuple(one for one in queues if one.paused or one.paused_until is not None),

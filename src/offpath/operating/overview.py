@@ -55,7 +55,9 @@ class Overview(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     problems: tuple[str, ...]
-    """Queues that nobody serves, and tasks that nobody knows."""
+    """Queues that nobody serves, and tasks that nobody knows; they are among the warnings too
+    while a worker is live.
+    """
     due: int
     oldest_due_at: datetime | None
     running: int

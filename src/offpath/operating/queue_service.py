@@ -7,7 +7,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from offpath.health.fleet import MOST_COUNTED, MOST_DUE, FleetMember, WorkerPresence
+from offpath.health.fleet import (
+    MOST_COUNTED,
+    MOST_DUE,
+    FleetMember,
+    WorkerPresence,
+    serves,
+    untaken,
+)
 from offpath.model.limit import QueueRecord
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.flow import QueueDocument, queue_state
@@ -60,13 +67,6 @@ def describe_queues(
     return QueueList(items=tuple(sorted(told, key=lambda one: (not one.problems, one.name))))
 
 
-def serves(member: FleetMember, queue: str) -> bool:
-    """True if a worker takes jobs of a queue; one that an operator has made quiet takes none."""
-    if member.report is not None and member.report.quiet:
-        return False
-    return not member.record.info.queues or queue in member.record.info.queues
-
-
 def _standing(
     queue: QueueRecord, backlog: Sequence[Backlog], live: list[FleetMember]
 ) -> QueueStanding:
@@ -81,21 +81,9 @@ def _standing(
         due=due,
         served_by=len(serving),
         workers=tuple(one.record.info.id for one in serving[:SHOWN]),
-        problems=tuple(_problems(queue, due, serving)),
+        problems=tuple(untaken(queue, backlog, live)),
     )
 
 
 def _due(one: Backlog, known: set[str]) -> DueDocument:
     return filled(DueDocument, one, known=one.task in known)
-
-
-def _problems(
-    queue: QueueRecord, due: Iterable[DueDocument], serving: Sequence[FleetMember]
-) -> Iterable[str]:
-    waiting = queue.ready or queue.scheduled or queue.blocked
-    if not serving and waiting:
-        yield f"no live worker serves the queue {queue.name}"
-        return
-    for one in due:
-        if serving and not one.known:
-            yield f"no live worker of the queue {queue.name} knows the task {one.task}"

@@ -244,10 +244,16 @@ async def test_every_answer_is_as_the_api_describes_it(site: Site) -> None:
 
 
 async def test_a_queue_that_nobody_serves_is_said_at_the_top(site: Site) -> None:
-    for path in ("/", "/queues", "/queues/exports"):
+    for path in ("/", "/health", "/queues", "/queues/exports"):
         assert "no live worker serves the queue exports" in (await site.get(path)).text
-    overview_page = (await site.get("/")).text
-    assert "healthy</span>" not in overview_page
+
+
+async def test_the_overview_has_the_verdict_of_health(site: Site) -> None:
+    said = [
+        re.findall(r'data-verdict="([^"]*)"', (await site.get(path)).text)
+        for path in ("/", "/health")
+    ]
+    assert said[0] == said[1] != []
 
 
 async def test_due_jobs_of_one_task_are_counted_up_to_a_hundred(
