@@ -11,6 +11,7 @@ import pytest
 from offpath.app import App
 from offpath.cli.apps import load_app
 from offpath.errors import ConfigurationError
+from tests.cli.conftest import Run
 
 CARRIERS = {
     "fastapi": "from fastapi import FastAPI\nweb = FastAPI()\nweb.state.offpath = jobs\n",
@@ -71,3 +72,20 @@ def test_a_module_without_a_backend_of_ours_names_no_app(write: Write) -> None:
     name = write('TASKS = {"default": {"BACKEND": "json.decoder.JSONDecoder"}}\n')
     with pytest.raises(ConfigurationError, match="module:attribute"):
         load_app(name)
+
+
+def test_a_function_that_makes_an_app_is_told_to_be_called(write: Write) -> None:
+    name = write("def create_app():\n    return jobs\n")
+    with pytest.raises(ConfigurationError, match=rf"write `{name}:create_app\(\)`"):
+        load_app(f"{name}:create_app")
+    assert load_app(f"{name}:create_app()") is sys.modules[name].jobs
+
+
+def test_the_database_that_an_app_names_is_migrated(run: Run, write: Write, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/named.db"
+    name = write(f"import offpath\nnamed = offpath.App({url!r})\n")
+    told = run("migrate", "--check", "--app", f"{name}:named")
+    assert (told.exit_code, "pending" in told.output) == (1, True)
+    assert run("migrate", "--app", f"{name}:named").exit_code == 0
+    assert run("migrate", "--check", "--app", f"{name}:named").exit_code == 0
+    assert run("jobs", "list", "--url", url).output == "no jobs match\n"

@@ -10,8 +10,8 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.apps import store_settings
-from offpath.cli.frame import plain_command, store_command, url_option
+from offpath.cli.apps import given_settings, store_settings
+from offpath.cli.frame import app_option, plain_command, store_command, url_option
 from offpath.cli.values import DONE, FAILED, Listing, Said, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.operating.checkup import examine, ill
@@ -28,22 +28,26 @@ _READABLE = 1e6
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 when steps are pending.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the pending steps to run by hand.")
 @click.option("--roles", is_flag=True, help="Also make the roles, and grant what each may do.")
+@app_option("The app whose database is meant, as its code names it.")
 @url_option
 @plain_command
-def migrate(url: str | None, *, check: bool, as_sql: bool, roles: bool) -> Value:
+def migrate(
+    target: str | None, url: str | None, *, check: bool, as_sql: bool, roles: bool
+) -> Value:
     r"""Bring the schema up to date.
 
     Safe to run from any number of processes at once: each step runs once.
 
     \b
     offpath migrate --check          # in a deploy: exit 1 when steps are pending
+    offpath migrate --app shop:app   # the database that the app names
     offpath migrate --sql | psql …   # by hand, by another role
     offpath migrate --roles          # owner, worker, enqueuer, reader, operator, scaler
     offpath migrate --roles --sql    # print that
     """
     if check and as_sql:
         raise click.UsageError("--check tells by its exit code, --sql prints: give one of them")
-    settings = store_settings(url)
+    settings = given_settings(target, url)
     if roles:
         return _migrate_roles(settings, check=check, as_sql=as_sql)
     return asyncio.run(_migrate(App(settings=settings), check=check, as_sql=as_sql))

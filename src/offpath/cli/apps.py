@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from inspect import isfunction
 from pathlib import Path
 
 from offpath.app import App
@@ -23,7 +24,8 @@ def store_settings(url: str | None) -> Settings:
     if settings.url == MEMORY_URL:
         raise ConfigurationError(
             "no database is named: give --url sqlite:///file.db (or postgresql://…), "
-            "or set OFFPATH_URL or DATABASE_URL"
+            "or set OFFPATH_URL or DATABASE_URL; the URL in an app's code is read only by commands "
+            "that take --app MODULE:APP, as offpath migrate"
         )
     return settings
 
@@ -52,6 +54,11 @@ def given_app(
     return store_app(url, create=create) if target is None else load_shared_app(target, url)
 
 
+def given_settings(target: str | None, url: str | None) -> Settings:
+    """The settings of the app at ``target`` if one is given, otherwise those of a store."""
+    return store_settings(url) if target is None else load_shared_app(target, url).settings
+
+
 def load_app(target: str) -> App:
     """The app at ``target``. The working directory is importable, as with ``python -m``.
 
@@ -65,6 +72,10 @@ def load_app(target: str) -> App:
         return app
     found = object_at(target)
     carried = _carried_by(found)
+    if isfunction(carried) and not target.endswith("()"):
+        raise ConfigurationError(
+            f"{target} is a function, not an offpath.App: if it makes the app, write `{target}()`"
+        )
     if not isinstance(carried, App):
         kind = type(carried).__name__
         raise ConfigurationError(
