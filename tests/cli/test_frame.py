@@ -40,6 +40,7 @@ def test_what_is_not_confirmed_is_said_to_be_left(
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     told = run("schedules", "delete", "nightly", "--url", migrated, stdin=answer)
     assert (told.exit_code, "not confirmed: nothing was changed" in told.stderr) == (1, True)
+    assert answer or told.stderr.startswith("\nnot confirmed"), "not in the line of the question"
 
 
 def test_a_duration_without_bounds_names_none(run: Run) -> None:

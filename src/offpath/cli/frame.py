@@ -164,7 +164,13 @@ def confirm(question: str) -> None:
         return
     if wants_json() or not sys.stdin.isatty():
         raise InvalidArgument(f"{question} Repeat it with --yes")
-    click.confirm(output.clean(question), abort=True)
+    try:
+        sure = click.confirm(output.clean(question))
+    except click.Abort:
+        click.echo(err=True)  # what is said next does not go on in the question's line
+        raise
+    if not sure:
+        raise click.Abort
 
 
 def confirmed(question: str) -> Callable[[F], F]:

@@ -196,7 +196,7 @@ def _parts(report: ImportReport) -> Iterator[Part]:
     if report.left:
         yield ""
         rows = [(one.name, one.count, one.example, one.reason) for one in report.left]
-        yield Table(("stays there", "rows", "as", "because"), rows)
+        yield Table(("stays there", "rows", "example", "because"), rows)
     if report.running:
         yield ""
         yield f"{report.running} run there, and are left to their worker"
