@@ -130,7 +130,7 @@ def test_a_failed_job_is_a_dead_letter(run: Run, migrated: str, processes: Proce
     assert run("dead", "redrive", "--all", "--yes", "--per-second", "2", *url).exit_code == 0
     assert run("dead", "show", dead["id"], *url).exit_code == 3
     again = run("dead", "discard", dead["id"], "--yes", *url)
-    assert (again.exit_code, "not dead, or still to be undone" in again.output) == (3, True)
+    assert (again.exit_code, "left alone: its state is queued" in again.output) == (3, True)
 
 
 def test_waiting_prints_the_result_as_json(migrated: str, processes: Processes) -> None:

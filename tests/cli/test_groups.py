@@ -13,6 +13,7 @@ import offpath
 from offpath import App, Context, Limit, Plan
 from offpath.model.job import JobState
 from offpath.operating.job_waits import _names
+from offpath.runtime.ids import new_id
 from tests.cli.conftest import Run, document
 
 KEY = "the order's key"
@@ -297,7 +298,7 @@ def test_records_of_a_job_are_named_as_its_handler_knows_them() -> None:
 
 
 def test_a_redrive_says_how_many_are_left_behind_what_failed(shell: Shell) -> None:
-    async def fail() -> str:
+    async def fail() -> tuple[str, str, str]:
         app = made(shell.url)
 
         @app.task
@@ -309,17 +310,28 @@ def test_a_redrive_says_how_many_are_left_behind_what_failed(shell: Shell) -> No
             return ctx.queue(app.tasks["breaks"].job()).next(last.job())
 
         async with app:
-            await chain.enqueue()
+            root = await chain.enqueue()
             await app.worker().run_until_idle()
             (left,) = (await app.dead.list(task="last")).items
-            return left.id
+            (broken,) = (await app.dead.list(task="breaks")).items
+            return left.id, broken.id, root.id
 
-    left = asyncio.run(fail())
+    left, broken, root = asyncio.run(fail())
     told = "1 left behind failed jobs: redrive those, and they wait for them again"
-    alone = f"{left}  left alone: unknown, in no state for this, or behind failed jobs: redrive"
+    alone = f"{left}  left alone: behind failed jobs, redrive those first: {broken}"
+    unknown, ended = new_id(), root
     assert told in shell.text("dead", "redrive", "--task", "last", "--yes")
     assert told in shell.text("jobs", "redrive", "--reason", "unsatisfiable", "--yes")
     assert alone in shell.text("dead", "redrive", left, code=3)
+    for command in ("redrive", "cancel", "run-now"):
+        said = shell.text("jobs", command, unknown, ended, code=3)
+        assert f"{unknown}  left alone: unknown\n" in said
+        assert f"{ended}  left alone: its state is succeeded\n" in said
+    said = shell.text("dead", "discard", ended, "--yes", code=3)
+    assert f"{ended}  left alone: its state is succeeded\n" in said
+    assert f"{left}  left alone: its state is dead (unsatisfiable)" in shell.text(
+        "jobs", "cancel", left, code=3
+    )
     answer = shell.json("dead", "redrive", "--task", "last", "--yes")
     assert (answer["changed"], answer["left_behind"]) == ([], 1)
     everything = shell.text("dead", "redrive", "--all", "--yes")

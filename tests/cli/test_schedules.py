@@ -198,3 +198,18 @@ def test_what_a_shell_makes_is_what_an_app_sees(shell: Shell) -> None:
             return [one.schedule.name for one in await app.schedules.list()]
 
     assert asyncio.run(look()) == ["nightly"]
+
+
+def test_a_schedule_is_shown_in_words(shell: Shell) -> None:
+    shell.create()
+    lines = [line.split(maxsplit=2) for line in shell.text("show", "nightly").splitlines()]
+    assert ["last", "job", "-"] in lines
+    assert ["last", "open", "no"] in lines
+    assert [line[1] for line in lines if line[:1] == ["tags"]] == ["schedule:nightly"]
+
+
+def test_times_in_utc_are_told_once(shell: Shell) -> None:
+    shell.create("utc", "--zone", "UTC")
+    lines = shell.text("next", "utc").splitlines()
+    assert lines[0].split() == ["utc"]
+    assert {len(line.split()) for line in lines} == {1}

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from offpath.cli.tables import fitted
+from offpath.runtime.ids import new_id
 from tests.cli.conftest import Run
 
 COLUMNS = ("id", "task", "state", "attempt", "last error")
@@ -35,7 +36,7 @@ def test_what_does_not_fit_keeps_headings_and_ids_apart_and_a_line_a_row() -> No
     assert head.split() == ["id", "task", "state", "attempt", "last", "error"]
     assert max(map(len, (head, one, other))) <= 80
     shown = [line.split()[0] for line in (one, other)]
-    assert shown == ["01a2299a-42f9-7695-a3", "01a2299a-42f9-7695-a4"]
+    assert shown == ["01a2299a-42f9-7695-a328-68c3", "01a2299a-42f9-7695-a4c8-68c3"]
     assert "…" in one
     assert "…" in other
 
@@ -48,8 +49,27 @@ def test_a_column_without_anything_in_it_is_left_out_where_room_is_wanted() -> N
 
 
 def test_a_lone_id_keeps_enough_to_be_nobody_elses() -> None:
-    (_, line) = fitted(COLUMNS, ROWS[:1], 60)
-    assert line.split()[0] == "01a2299a-42f9-7695"
+    (_, line) = fitted(COLUMNS, ROWS[:1], 70)
+    assert line.split()[0] == "01a2299a-42f9-7695-a328-68c3", "others of its batch differ here"
+    (_, line) = fitted(COLUMNS, ROWS[1:], 60)
+    assert line.split()[0] == "01a2299a-42f9-7695", "headings need the room"
+
+
+def test_a_shown_beginning_is_no_other_ids_of_its_batch() -> None:
+    batch = [new_id() for _ in range(500)]
+    (_, line) = fitted(COLUMNS, [(batch[250], *ROWS[1][1:])], 80)
+    assert [one for one in batch if one.startswith(line.split()[0])] == [batch[250]]
+
+
+def test_a_spare_column_in_which_all_rows_have_the_same_makes_room() -> None:
+    columns = (*COLUMNS[:4], "due", *COLUMNS[4:])
+    rows = [(id_, "mail", "dead", "1", "", "GateUnsatisfiable: of 3 parts") for id_ in IDS]
+    head, line, _ = fitted(columns, rows, 80, ("state", "attempt"))
+    assert head.split() == ["id", "task", "last", "error"]
+    assert line.endswith("GateUnsatisfiable: of 3 parts")
+    other = [(*rows[0][:2], "queued", *rows[0][3:]), rows[1]]
+    assert fitted(columns, other, 70, ("state", "attempt"))[0].split()[2] == "state"
+    assert "attempt" in fitted(columns, rows, 200, ("attempt",))[0]
 
 
 def test_a_terminal_that_is_too_narrow_breaks_no_heading() -> None:
@@ -65,7 +85,8 @@ def test_a_name_that_is_no_id_of_ours_is_cut_nowhere() -> None:
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
-    "words", [("jobs", "list"), ("outbox", "list"), ("workers",), ("audit", "list")]
+    "words",
+    [("jobs", "list"), ("outbox", "list"), ("workers",), ("audit", "list"), ("endpoints", "list")],
 )
 def test_lists_fit_a_terminal_of_80_columns(
     run: Run, migrated: str, here: Path, words: tuple[str, ...]
@@ -75,18 +96,36 @@ def test_lists_fit_a_terminal_of_80_columns(
     for number in range(3):
         given = (task, f"n={number}", "--queue", "a-queue-of-some-length")
         run("enqueue", *given, "--url", migrated)
+    address = f"https://shop.example/{'hooks/' * 9}"
+    run("endpoints", "add", "shop", address, "--url", migrated)
     lines = _on_a_terminal(here, *words, "--url", migrated)
     assert [line for line in lines if len(line) > 80] == []
+    if words == ("endpoints", "list"):
+        assert len(lines) == 2, "a URL is cut, not broken"
     assert "\x1b" not in "".join(lines), "headings are plain in every table"
     if words == ("audit", "list"):
         assert "outcome" in lines[0]
-        assert [line.split()[1] for line in lines[1:]] == ["job.enqueue"] * 3
+        assert [line.split()[1] for line in lines[2:]] == ["job.enqueue"] * 3
     if words == ("jobs", "list"):
         assert len(lines) == 4
         shown = lines[1].split()[0]
         whole = json.loads(run("jobs", "show", shown, "--json", "--url", migrated).output)["id"]
         assert whole.startswith(shown)
         assert whole != shown
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_lists_of_schedules_break_no_time_and_no_job(run: Run, migrated: str, here: Path) -> None:
+    given = ("--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--task", "billing.statements.send")
+    run("schedules", "create", "nightly-statements", *given, "--url", migrated)
+    run("schedules", "trigger", "nightly-statements", "--url", migrated)
+    for words in (("list",), ("history", "nightly-statements")):
+        lines = _on_a_terminal(here, "schedules", *words, "--url", migrated)
+        assert len(lines) == 2
+        assert len(lines[1]) <= 80
+    assert "…" not in lines[1]
+    (shown,) = (one for one in lines[1].split() if len(one) == 36)
+    assert run("jobs", "show", shown, "--url", migrated).exit_code == 0
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

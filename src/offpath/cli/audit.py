@@ -84,7 +84,7 @@ def _table(found: list[ActionRecord]) -> Table:
         )
         for one in found
     ]
-    return Table(columns, rows, "nobody has changed anything that is kept", brief=True)
+    return Table(columns, rows, "nobody has changed anything that is kept", brief=True, single=True)
 
 
 def _parts(one: ActionRecord) -> list[Part]:

@@ -131,7 +131,7 @@ async def list_endpoints(app: App) -> Listing:
     columns = ("endpoint", "state", "url", "topics", "due", "dead", "failures", "note")
     rows = [_row(one, document) for one, document in found]
     documents = [document for _, document in found]
-    return Listing(documents, Table(columns, rows, "there are no endpoints"))
+    return Listing(documents, Table(columns, rows, "there are no endpoints", brief=True))
 
 
 @endpoints.command("show")

@@ -194,7 +194,7 @@ def member_table(members: Iterable[FleetMember]) -> Table:
         for one in members
     ]
     columns = ("id", "process", "state", "loops", "busy", "runs", "seen", "queues", "tasks")
-    return Table(columns, rows, "no workers are registered", brief=True)
+    return Table(columns, rows, "no workers are registered", brief=True, single=True)
 
 
 def _health(member: FleetMember) -> str:

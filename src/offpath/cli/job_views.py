@@ -21,16 +21,19 @@ _LABELS = 11
 """Characters of the longest name in a job's fields."""
 
 
-def job_page(page: Page, empty: str) -> Listing:
-    """A page of jobs."""
+def job_page(page: Page, empty: str, spare: Sequence[str] = ()) -> Listing:
+    """A page of jobs; ``spare`` are further columns that a narrow terminal goes without."""
     document = jobs.describe_page(page)
-    return Listing(document.items, job_table(page.items, empty), next=document.next)
+    return Listing(document.items, job_table(page.items, empty, spare), next=document.next)
 
 
-def job_table(found: Sequence[JobRecord | JobDocument], empty: str = "") -> Table:
+def job_table(
+    found: Sequence[JobRecord | JobDocument], empty: str = "", spare: Sequence[str] = ()
+) -> Table:
     """A line for each job."""
     columns = ("id", "task", "queue", "state", "attempt", "due", "last error")
-    return Table(columns, [_row(job) for job in found], empty, brief=True)
+    rows = [_row(job) for job in found]
+    return Table(columns, rows, empty, brief=True, spare=("queue", "attempt", *spare))
 
 
 def _row(job: JobRecord | JobDocument) -> tuple[Cell, ...]:
@@ -117,8 +120,9 @@ def changed_jobs(
     why: str = "unknown, or in no state for this",
     notes: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
+    whys: Mapping[str, str] = MappingProxyType({}),
 ) -> Changed:
     """Jobs that a command changed, and what became of each. ``more`` goes into the document."""
     rows = {one.id: f"{one.task}  {say(one)}" for one in changed}
     items = [msgspec.to_builtins(one) for one in changed]
-    return Changed(rows, which.ids, verb, why, items, notes, more or {})
+    return Changed(rows, which.ids, verb, why, items, notes, more or {}, whys)

@@ -27,6 +27,7 @@ from offpath.cli.frame import (
     yes_option,
 )
 from offpath.cli.job_views import changed_jobs, job_page, job_parts
+from offpath.cli.left_alone import left_alone
 from offpath.cli.option_values import Duration, iso_time, json_value, read_by
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Said, Shown
@@ -137,7 +138,9 @@ async def cancel_jobs(app: App, *, which: Selection) -> Changed:
     offpath jobs cancel 0198c0de-…
     offpath jobs cancel --state queued --task send_mail --yes
     """
-    return changed_jobs(await app.jobs.cancel(*which.ids, **which.where), which, "cancelled")
+    changed = await app.jobs.cancel(*which.ids, **which.where)
+    whys = await left_alone(app, changed, which)
+    return changed_jobs(changed, which, "cancelled", whys=whys)
 
 
 @jobs.command("redrive")
@@ -171,7 +174,9 @@ async def run_jobs_now(app: App, *, which: Selection) -> Changed:
     offpath jobs run-now 0198c0de-…
     offpath jobs run-now --task send_mail --yes
     """
-    return changed_jobs(await app.jobs.run_now(*which.ids, **which.where), which, "due now")
+    changed = await app.jobs.run_now(*which.ids, **which.where)
+    whys = await left_alone(app, changed, which)
+    return changed_jobs(changed, which, "due now", whys=whys)
 
 
 @jobs.command("amend")
@@ -323,6 +328,7 @@ async def list_dead(app: App, *, limit: int, after: str | None, where: Filters) 
     return job_page(
         await app.dead.list(limit=limit, after=after, **where),
         "no dead jobs match" if where else "no dead jobs",
+        spare=("state",),  # all are dead
     )
 
 
@@ -374,6 +380,7 @@ async def _redriven(app: App, changed: Sequence[ChangedJob], which: Selection) -
         why="unknown, in no state for this, or behind failed jobs: redrive those first",
         notes=[told] if behind else (),
         more={} if which.ids else {"left_behind": behind},
+        whys=await left_alone(app, changed, which, redrive=True),
     )
 
 
@@ -402,5 +409,6 @@ async def discard_dead(app: App, *, which: Selection, limit: int | None) -> Chan
     """
     ids, where, everything = which
     changed = await app.dead.discard(*ids, limit=limit, everything=everything, **where)
-    why = "unknown, not dead, or still to be undone, which a worker does"
-    return changed_jobs(changed, which, "discarded", say=lambda _: "deleted", why=why)
+    undo = "still to be undone, which a worker does"
+    whys = await left_alone(app, changed, which, dead=undo)
+    return changed_jobs(changed, which, "discarded", say=lambda _: "deleted", whys=whys)

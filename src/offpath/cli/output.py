@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from offpath.cli.tables import fitted, with_short_ids
-from offpath.cli.values import DONE, Cell, Failed, Fields, Part, Quote, Table, Value
+from offpath.cli.values import DONE, Failed, Fields, Part, Quote, Table, Value
 from offpath.operating.redaction import decoded
 from offpath.operating.times import ago, short, when
 
@@ -61,9 +61,9 @@ def _print_part(part: Part) -> None:
     match part:
         case str():
             click.echo(clean(part))
-        case Table(columns, rows, empty, brief):
-            if rows or empty:
-                print_table(columns, rows, empty=empty, brief=brief)
+        case Table():
+            if part.rows or part.empty:
+                print_table(part)
         case Fields(values, width):
             width = max(width, *map(len, values))
             for name, value in values.items():
@@ -103,30 +103,30 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, empty: str, brief: bool = False
-) -> None:
+def print_table(table: Table) -> None:
     """Print rows under their headings, or ``empty`` when there are none."""
-    if not rows:
-        click.echo(empty)
+    if not table.rows:
+        click.echo(table.empty)
         return
-    texts = [["" if cell is None else clean(str(cell)) for cell in row] for row in rows]
-    if sys.stdout.isatty() and brief:
-        click.echo("\n".join(fitted(columns, texts, get_terminal_size().columns)))
+    texts = [["" if cell is None else clean(str(cell)) for cell in row] for row in table.rows]
+    width = get_terminal_size().columns
+    if sys.stdout.isatty() and table.brief:
+        lines = fitted(table.columns, texts, width, table.spare, single=table.single)
+        click.echo("\n".join(lines))
     elif sys.stdout.isatty():
-        _print_fitted(columns, texts)
+        _print_fitted(table.columns, texts)
     else:
-        _print_whole([list(columns), *texts])
+        _print_whole([list(table.columns), *texts])
 
 
 def _print_fitted(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows that fit the terminal: long cells go on below, ids are cut as in short lists."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as Grid
     from rich.text import Text
 
     width = get_terminal_size().columns
-    table = Table(box=None, pad_edge=False, header_style="")
+    table = Grid(box=None, pad_edge=False, header_style="")
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == "id")
     for row in with_short_ids(columns, rows, width):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -103,7 +103,7 @@ async def list_schedules(app: App) -> Listing:
     """
     found = await app.schedules.list()
     columns = ("schedule", "when", "task", "state", "next", "last", "by")
-    table = Table(columns, [_row(one) for one in found], "there are no schedules")
+    table = Table(columns, [_row(one) for one in found], "there are no schedules", brief=True)
     return Listing([describe(one) for one in found], table)
 
 
@@ -142,8 +142,11 @@ async def next_occurrences(app: App, *, name: str, count: int) -> Listing:
     record = await app.schedules.get(name)
     times = await app.schedules.next(name, count=count)
     zone = record.schedule.timing.zone
-    rows = [(output.when(at), at.astimezone(zone_of(zone)).isoformat()) for at in times]
-    table = Table(("utc", zone), rows, "it does not come any more")
+    read: dict[str, Callable[[datetime], str]] = {"utc": output.when}
+    if zone != "UTC":  # otherwise both are the same
+        read[zone] = lambda at: at.astimezone(zone_of(zone)).isoformat()
+    rows = [[tell(at) for tell in read.values()] for at in times]
+    table = Table(tuple(read), rows, "it does not come any more")
     return Listing(times, table, about={"name": name, "zone": zone})
 
 
@@ -286,28 +289,41 @@ def _row(record: ScheduleRecord) -> tuple[Cell, ...]:
         in_words(schedule.timing),
         schedule.template.task,
         schedule_state(record),
-        output.when(None if record.paused else record.next_at),
-        output.when(record.last_at),
+        output.ago(None if record.paused else record.next_at) or "-",
+        output.ago(record.last_at) or "-",
         schedule.origin,
     )
 
 
 def _fields(record: ScheduleRecord) -> Fields:
-    fields: dict[str, Cell] = {}
-    for name, value in msgspec.structs.asdict(describe(record)).items():
-        if name == "timing":
-            fields[name] = in_words(record.schedule.timing)
-        elif isinstance(value, datetime):
-            fields[name] = output.when(value)
-        else:
-            fields[name] = value if isinstance(value, str) else output.json_text(value)
-    return Fields(fields)
+    told = {**msgspec.structs.asdict(describe(record)), "timing": in_words(record.schedule.timing)}
+    return Fields({name.replace("_", " "): _in_words(value) for name, value in told.items()})
+
+
+def _in_words(value: Any) -> str:  # noqa: ANN401 - any field's
+    match value:
+        case None:
+            return "-"
+        case str():
+            return value
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return output.when(value)
+        case list() | tuple() | set() | frozenset():
+            return ", ".join(sorted(value)) or "-"
+    return output.json_text(value)
 
 
 def _history(found: list[Occurrence]) -> Table:
     columns = ("at", "outcome", "job", "made")
-    rows = [(output.when(o.at), o.outcome.value, o.job, output.when(o.made_at)) for o in found]
-    return Table(columns, rows, "no occurrences yet")
+    rows = [(_moment(o.at), o.outcome.value, o.job, output.ago(o.made_at) or "-") for o in found]
+    return Table(columns, rows, "no occurrences yet", brief=True)
+
+
+def _moment(at: datetime) -> str:
+    """A time in UTC, as short as ``--before`` takes it: a job's id has room beside it."""
+    return output.when(at).replace("+00:00", "Z")
 
 
 async def _unknown(app: App, task: str | None, target: str | None) -> Sequence[str]:

@@ -36,6 +36,10 @@ class Table:
     empty: str = ""
     brief: bool = False
     """True if a command shows each row whole, by the beginning of its id, which stands first."""
+    spare: Sequence[str] = ()
+    """Columns of a brief that are left out for want of room where all rows have the same."""
+    single: bool = False
+    """True if rows are made one at a time: short beginnings tell their ids apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,8 @@ class Changed:
     notes: Sequence[str] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the document."""
+    whys: Mapping[str, str] = field(default_factory=dict)
+    """The reason of a row that is known to be it, by its id; ``why`` is that of others."""
 
     @property
     def left(self) -> list[str]:
@@ -155,7 +161,7 @@ class Changed:
     def parts(self) -> Sequence[Part]:
         """A line for each row, and how many were changed."""
         changed = [f"{one}  {what}" for one, what in self.rows.items()]
-        left = [f"{one}  left alone: {self.why}" for one in self.left]
+        left = [f"{one}  left alone: {self.whys.get(one, self.why)}" for one in self.left]
         return [*changed, *left, f"{len(self.rows)} {self.verb}"]
 
     @property
