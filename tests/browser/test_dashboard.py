@@ -46,6 +46,18 @@ async def test_nothing_overflows_the_screen(
         assert (path, wide) == (path, width)
 
 
+async def test_a_number_and_its_unit_stay_in_one_line(page: Page, site: Served) -> None:
+    await page.set_viewport_size({"width": 1280, "height": 640})
+    for path in ("jobs", "dead"):
+        await page.goto(f"{site.url}/{path}")
+        lines = await page.evaluate(
+            """() => [...document.querySelectorAll('td[data-name="Waited"], td[data-name="Ran"]')]
+            .map(cell => { const range = document.createRange(); range.selectNodeContents(cell);
+                return new Set([...range.getClientRects()].map(one => one.top)).size })"""
+        )
+        assert (path, set(lines)) == (path, {1})
+
+
 async def test_from_something_is_wrong_to_the_traceback_in_three_clicks(
     page: Page, site: Served
 ) -> None:
