@@ -158,15 +158,15 @@ async def test_a_long_action_is_stopped_half_way_and_says_how_far_it_came(
 async def test_a_removal_of_many_wants_their_number(crowded: Page, crowd: str) -> None:
     await crowded.get_by_role("link", name="Dead letters").first.click()
     await crowded.get_by_role("link", name="send_mail", exact=True).first.click()
-    await press(crowded, "Delete all…")
+    await press(crowded, "Discard all…")
     await expect(crowded.get_by_text("cannot be brought back")).to_be_visible()
     field = crowded.get_by_label(f"Type {MANY} to confirm")
     await field.fill("100")
-    await press(crowded, f"Delete {MANY:,}")
+    await press(crowded, f"Discard {MANY:,}")
     await expect(crowded.get_by_role("alert")).to_contain_text("which cannot be brought back")
     assert await counted(crowd, offpath.JobState.DEAD) == MANY
     await field.fill(str(MANY))
-    await press(crowded, f"Delete {MANY:,}")
+    await press(crowded, f"Discard {MANY:,}")
     await expect(crowded.locator("#live .why[role=status]")).to_be_visible()
     await crowded.get_by_role("link", name="The action").click()
     await expect(crowded.locator("h1 + .state")).to_contain_text("done", timeout=60_000)

@@ -151,7 +151,7 @@ _TABLE: Final = (
         options=Amendment,
     ),
     _on_jobs(
-        "job.delete", "Delete", "deleted", job_steps.DELETABLE, job_steps.delete, final=True
+        "job.delete", "Discard", "discarded", job_steps.DELETABLE, job_steps.delete, final=True
     ),
     Verb(
         name="job.signal",

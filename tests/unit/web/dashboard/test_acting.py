@@ -244,7 +244,7 @@ async def test_a_form_that_is_sent_twice_acts_once(app: offpath.App, site: Site)
 async def test_the_page_that_confirms_says_how_many(app: offpath.App, site: Site) -> None:
     query = urlencode({"verb": "job.delete", "match": "state=dead&task=send_mail", "back": "/dead"})
     text = (await site.get(f"/act?{query}")).text
-    assert "<h1>Delete 3?</h1>" in text
+    assert "<h1>Discard 3?</h1>" in text
     assert "cannot be brought back" in text
     assert text.count('<tr id="job-') == 3
     before = re.findall(r'name="before" value="([^"]+)"', text)[0]

@@ -445,3 +445,7 @@ async def test_times_are_said_relative_and_exact(app: offpath.App, site: Site) -
     assert len(times) == 5
     assert times == sorted(times)
     assert times[0] - datetime.now(UTC) < timedelta(days=1)
+    in_zone = re.findall(
+        r"<code>(\S+T03:00:00\+0[12]:00)</code><span class=\"soft\">Europe/Berl", page
+    )
+    assert [datetime.fromisoformat(one) for one in in_zone] == times
