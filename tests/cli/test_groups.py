@@ -357,4 +357,6 @@ def test_what_is_left_behind_its_gate_does_not_count_as_one_of_the_limit(shell: 
     assert shell.json("jobs", "show", broken)["redrives"] == 1
     assert "redrives  1\n" in shell.text("jobs", "show", broken)
     assert "waited for  gate" in shell.text("dead", "show", held)
+    assert "\ndied at its gate " in shell.text("dead", "show", held)
+    assert "\nattempt 1 failed " in shell.text("jobs", "show", broken)
     assert shell.json("dead", "show", held)["waited_for"]["failed"] == 1

@@ -22,6 +22,6 @@ def failure_cell(failure: Failure | FailureDocument | None) -> str:
 
 def failure_parts(failure: Failure) -> list[Part]:
     """An error whole, with its traceback, below an empty line."""
-    heading = f"attempt {failure.attempt} failed {output.when(failure.at)} ({failure.kind})"
+    heading = f"{failure.headline} {output.when(failure.at)} ({failure.kind})"
     shown = failure.traceback or f"{failure.type}: {failure.message}"
     return ["", Quote(heading, redact_text(shown))]

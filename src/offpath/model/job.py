@@ -111,6 +111,21 @@ class Failure(Quiet, frozen=True, kw_only=True, omit_defaults=True):
     worker: str | None = None
     """The id of the worker that ran the attempt."""
 
+    @property
+    def headline(self) -> str:
+        """The attempt that failed, in words, or the wait that was given up without one."""
+        begun = self.worker is not None or self.started_at is not None
+        return headline(self.kind, self.attempt, begun=begun)
+
+
+def headline(kind: str, attempt: int, *, begun: bool) -> str:
+    """The failure of an attempt in words, or of a wait. ``begun``: a worker had the job."""
+    if kind in {DeadReason.UNSATISFIABLE, DeadReason.GATE_TIMEOUT}:
+        return "died at its gate"
+    if kind == DeadReason.DEADLINE and not begun:
+        return "gave up waiting"
+    return f"attempt {attempt} failed"
+
 
 def unreadable_row(columns: str, attempt: int) -> Failure:
     """The failure of a row of which these columns cannot be read."""

@@ -1,9 +1,9 @@
-"""Links of a job to other systems, made of its own fields."""
+"""Links of a job to other systems, made of its own fields, and to other jobs in a text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -45,3 +45,10 @@ def _trace(headers: Any) -> str | None:  # noqa: ANN401 - any JSON
     given = headers.get("traceparent") if isinstance(headers, Mapping) else None
     found = _TRACE.fullmatch(given) if isinstance(given, str) else None
     return None if found is None else found[1]
+
+
+def around(text: str, ids: Sequence[str]) -> list[str]:
+    """The pieces of a text, those that are one of the ids by themselves: a page links these."""
+    if not ids:
+        return [text]
+    return [piece for piece in re.split(f"({'|'.join(map(re.escape, ids))})", text) if piece]

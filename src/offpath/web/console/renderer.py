@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from shlex import quote
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -21,9 +22,9 @@ from offpath.operating.verbs import VERBS
 from offpath.web.console.charts import charts_of, pace
 from offpath.web.console.graph_picture import picture_of
 from offpath.web.console.lengths import lasted
-from offpath.web.console.links import links_of
+from offpath.web.console.links import around, links_of
 from offpath.web.console.runbooks import runbook_of_check
-from offpath.web.console.timeline import timeline_of
+from offpath.web.console.timeline import headline_of, timeline_of
 
 _STATIC: Final = files("offpath.web.console") / "static"
 _KINDS: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
@@ -100,10 +101,12 @@ class Pages:
         )
         self._templates.filters.update(
             ago=_ago,
+            around=around,
             clock=_clock,
             exact=_exact,
             exact_micros=_exact_micros,
             items_by=_items_by,
+            headline=headline_of,
             json=_json,
             links_of=links_of,
             middle=_middle,
@@ -117,6 +120,7 @@ class Pages:
             seconds=_seconds,
             sign=lambda state: _sign(state)[0],
             timing=_timing,
+            in_zone=_in_zone,
             tone=lambda state: _sign(state)[1],
             without=lambda values, name: {k: v for k, v in values.items() if k != name},
         )
@@ -172,6 +176,10 @@ def _exact(moment: datetime | None) -> str:
 
 def _exact_micros(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _in_zone(moment: datetime, zone: str) -> str:
+    return moment.astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")
 
 
 def _verbs_for(states: Sequence[str]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from offpath.model.job import headline
 from offpath.web.console.lengths import lasted
 
 SCALE: Final = 1_000
@@ -61,11 +62,17 @@ def _failed(failure: Mapping[str, Any], place: Callable[[datetime], int]) -> Tim
     """An attempt that failed: as long as it took, where its start was kept."""
     end: datetime = failure["at"]
     start: datetime | None = failure["started_at"]
-    text = f"attempt {failure['attempt']} failed"
+    text = headline_of(failure)
     if start is None or start > end:
         return TimelineMark("failed", text, place(end), 0)
     text = f"{text} after {lasted((end - start).total_seconds())}"
     return TimelineMark("failed", text, place(start), place(end) - place(start))
+
+
+def headline_of(failure: Mapping[str, Any]) -> str:
+    """The words of a plain failure document: an attempt that failed, or a wait."""
+    begun = failure["worker"] is not None or failure["started_at"] is not None
+    return headline(failure["kind"], failure["attempt"], begun=begun)
 
 
 def _last_attempt(

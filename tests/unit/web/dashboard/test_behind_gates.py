@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from urllib.parse import urlencode
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import offpath
+from offpath.model.job import Failure
 from tests.unit.web.dashboard.rig import BEARER, site_of
 
 JSON = {**BEARER, "content-type": "application/json"}
@@ -99,3 +102,37 @@ async def test_a_failed_group_offers_a_redrive_and_tells_causes_first(
     assert f'{match}">Redrive what failed…</a>' in page
     asked = urlencode({"verb": "job.redrive", "back": "/groups"})
     assert "<h1>Redrive 2?</h1>" in (await site.get(f"/act?{asked}&{match}")).text
+
+
+async def test_what_never_ran_died_at_its_gate_and_names_what_failed_as_a_link(
+    broken: offpath.App,
+) -> None:
+    cause, held = await one(broken, "part"), await one(broken, "join")
+    site = site_of(broken)
+    page = (await site.get(f"/jobs/{held.id}")).text
+    assert "<strong>died at its gate</strong>" in page
+    assert "attempt 1 failed" not in page
+    why = page.partition('aria-label="Why"')[2].partition("</section>")[0]
+    assert f'<a href="/jobs/{cause.id}"><code>' in why
+    told = (await site.get(f"/jobs/{cause.id}")).text
+    assert "<strong>attempt 1 failed</strong>" in told
+    # the failure tells how long the attempt took: no second number beside it
+    assert re.search(r"aborted, after [\d.]+ (µs|ms|s)", told)
+    assert "the last attempt took" not in told
+
+
+def test_a_job_whose_deadline_passed_as_it_waited_gave_up() -> None:
+    waited = Failure(kind="deadline", type="DeadlineExceeded", message="")
+    ran = replace(waited, worker="w1")
+    assert (waited.headline, ran.headline) == ("gave up waiting", "attempt 1 failed")
+
+
+async def test_one_act_has_one_word(broken: offpath.App) -> None:
+    page = (await site_of(broken).get("/dead")).text
+    assert all(f"Discard {what}…" in page for what in ("1", "marked", "all"))
+    assert "Delete" not in page
+
+
+async def test_a_queue_that_nobody_serves_names_the_command_for_it(broken: offpath.App) -> None:
+    page = (await site_of(broken).get("/queues/default")).text
+    assert "offpath worker myservice.jobs:app --queues default</pre>" in page

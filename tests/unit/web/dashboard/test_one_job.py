@@ -39,6 +39,7 @@ def job(**fields: Any) -> dict[str, Any]:
 def failed(attempt: int, start: float | None, end: float, worker: str | None) -> dict[str, Any]:
     """An attempt that failed, by seconds since noon."""
     return {
+        "kind": "error",
         "attempt": attempt,
         "at": NOW + timedelta(seconds=end),
         "started_at": None if start is None else NOW + timedelta(seconds=start),
