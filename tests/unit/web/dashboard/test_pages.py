@@ -449,3 +449,15 @@ async def test_times_are_said_relative_and_exact(app: offpath.App, site: Site) -
         r"<code>(\S+T03:00:00\+0[12]:00)</code><span class=\"soft\">Europe/Berl", page
     )
     assert [datetime.fromisoformat(one) for one in in_zone] == times
+
+
+async def test_of_a_worker_that_is_gone_no_loops_are_told() -> None:
+    """Its last report is of when it ran."""
+    app = offpath.App("memory://", auto_start=False)
+    async with app:
+        async with app.worker():
+            assert "of 100</span>" in (await site_of(app).get("/workers")).text
+        page = (await site_of(app).get("/workers")).text
+        assert "</span> gone" in page
+        assert "go well" not in page
+        assert "of 100" not in page
