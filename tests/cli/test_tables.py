@@ -119,6 +119,7 @@ def test_lists_of_schedules_break_no_time_and_no_job(run: Run, migrated: str, he
     given = ("--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--task", "billing.statements.send")
     run("schedules", "create", "nightly-statements", *given, "--url", migrated)
     run("schedules", "trigger", "nightly-statements", "--url", migrated)
+    lines: list[str] = []
     for words in (("list",), ("history", "nightly-statements")):
         lines = _on_a_terminal(here, "schedules", *words, "--url", migrated)
         assert len(lines) == 2

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 import offpath
 from offpath.config import Settings
 from offpath.errors import InvalidArgument, NotFound
+from offpath.health.fleet import serves
 from offpath.model.effects import Effects
 from offpath.model.endpoint import stream_of
 from offpath.model.health import WorkerReport
 from offpath.operating import code_views, event_views, list_views
-from offpath.operating.queue_service import serves
 from offpath.operating.redaction import NOT_SHOWN, Redaction
 from tests.conformance.builders import new_job
 from tests.conformance.message_builders import message
