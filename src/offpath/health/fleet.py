@@ -112,8 +112,9 @@ class FleetHealth(Struct, frozen=True, kw_only=True):
             for one in pauses(self.queues, self.limits)
             if not any(one in line for line in self._found)
         )
-        orphans = *self.untaken, *self.orphans
-        return (*runs, *deaths, *found, *orphans, *paused, *crowded(self.members))
+        # What waits for nobody stands first: it goes wrong in silence.
+        first = (*self.untaken, *runs, *deaths, *found)
+        return (*first, *self.orphans, *paused, *crowded(self.members))
 
     @property
     def healthy(self) -> bool:

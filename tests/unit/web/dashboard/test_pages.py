@@ -246,6 +246,10 @@ async def test_every_answer_is_as_the_api_describes_it(site: Site) -> None:
 async def test_a_queue_that_nobody_serves_is_said_at_the_top(site: Site) -> None:
     for path in ("/", "/health", "/queues", "/queues/exports"):
         assert "no live worker serves the queue exports" in (await site.get(path)).text
+    front = (await site.get("/")).text
+    assert "Work waits that nobody takes" in front
+    assert "Work moves, and nothing has waited too long" not in front, "nothing looks green"
+    assert front.index("serves the queue exports") < front.index("new dead letters")
 
 
 async def test_the_overview_has_the_verdict_of_health(site: Site) -> None:
