@@ -1,8 +1,8 @@
 """The loop that writes what a worker counted, and by which one of the fleet keeps that small.
 
-Every worker adds a row each ten seconds, of what changed. One of them, who leads, adds what waits,
-merges the rows of all, and removes old ones. A row that cannot be written is lost: it is for a
-picture, and a pile of rows would be in the way of work.
+Every worker adds a row each ten seconds, of what changed, and one as it begins to end. One of
+them, who leads, adds what waits, merges the rows of all, and removes old ones. A row that cannot be
+written is lost: it is for a picture, and a pile of rows would be in the way of work.
 """
 
 from __future__ import annotations
@@ -82,12 +82,15 @@ class StatsLoop:
         span, leads = self._taken.take(), await self._leads()
         if leads:
             span = merged((span, await self._levels(now)))
-        if not span.empty:
-            row = StatRow(step=SECONDS, at=at, source=self._source, body=written(span))
-            await self._app.store().put_stats((row,))
+        await self._write(span, at)
         if leads:
             await self._fold(now)
         return Turn(verdict=Verdict.EMPTY if span.empty else Verdict.CLEAN)
+
+    async def _write(self, span: StatSpan, at: datetime) -> None:
+        if not span.empty:
+            row = StatRow(step=SECONDS, at=at, source=self._source, body=written(span))
+            await self._app.store().put_stats((row,))
 
     async def _leads(self) -> bool:
         if self._lead is None:
@@ -150,9 +153,12 @@ class StatsLoop:
                 return
 
     async def _leave(self, _seconds: float) -> None:
-        """Let another worker lead."""
-        if self._lead is not None:
-            await self._lead.release()
+        """Write what no turn will write, as all that a short-lived worker did; let another lead."""
+        try:
+            await self._write(self._taken.take(), _span_of(self._app.clock.now(), SECONDS))
+        finally:
+            if self._lead is not None:
+                await self._lead.release()
 
 
 def _span_of(moment: datetime, step: int) -> datetime:

@@ -207,6 +207,16 @@ async def orphan(scene: Scene) -> None:
     await other.schedules.create("nightly", gone.job(), cron="0 3 1 1 *")
 
 
+async def untaken(scene: Scene) -> None:
+    other = App(store=scene.store, clock=scene.clock, auto_start=False)
+
+    @other.task
+    async def theirs() -> None: ...
+
+    await theirs.enqueue()
+    await scene.pass_time(16)
+
+
 async def crowd(scene: Scene) -> None:
     for number in range(scene.settings.metric_names + 1):
         await scene.app.log.append(f"d{number}", "paid", "s", number)
@@ -228,6 +238,7 @@ TROUBLES: dict[str, Callable[[Scene], Awaitable[None]]] = {
     'a finding stands, with `findings = "red"`': finding,
     "a queue is paused and jobs wait": paused,
     "a schedule's task is unknown to every worker": orphan,
+    "a queue that no live worker serves, or a due task that none of its workers knows": untaken,
     "more names of one kind than metrics keep apart": crowd,
 }
 

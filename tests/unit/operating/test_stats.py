@@ -231,6 +231,21 @@ async def test_a_worker_tells_each_span_once_and_one_of_the_fleet_what_waits() -
         assert sum(sum(one.jobs.get("queued", {}).values()) for one in spans) == 6
 
 
+async def test_a_worker_that_ends_within_a_span_has_told_what_it_did() -> None:
+    clock = ManualClock(START)
+    app = await _app(clock)
+    async with app:
+        loop = StatsLoop(app)
+        app.metrics.counter("offpath_jobs_succeeded_total", queue="mail", task="send").add(50)
+        stop = loop.spec().stop
+        assert stop is not None
+        await stop(1.0)
+        await stop(1.0)  # nothing was done since
+        clock.advance(SECONDS)
+        told = await stats(app, within="15m", only=StatChoice(queue="mail"))
+        assert [one.ended for one in told.points if one.ended] == [50]
+
+
 async def test_rows_grow_coarser_with_age_and_go_at_last() -> None:
     clock = ManualClock(START)
     app = await _app(clock)

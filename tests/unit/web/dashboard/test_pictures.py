@@ -15,6 +15,7 @@ from offpath.web.console.graph_picture import HEIGHT, WIDTH, picture_of
 from offpath.web.console.timeline import SCALE, timeline_of
 
 T0 = datetime(2026, 7, 1, 12, tzinfo=UTC)
+FAILED = {"attempt": 1, "kind": "error", "worker": "w"}
 
 
 def node(name: str, depth: int, **others: Any) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def test_a_job_that_has_only_been_enqueued_has_no_time_line() -> None:
 
 def test_a_time_line_spans_from_the_enqueue_to_the_end() -> None:
     dead = job(
-        failures=[{"attempt": 1, "at": T0 + timedelta(seconds=10), "started_at": None}],
+        failures=[{**FAILED, "at": T0 + timedelta(seconds=10), "started_at": None}],
         started_at=T0 + timedelta(seconds=80),
         finished_at=T0 + timedelta(seconds=100),
         attempt=2,
@@ -119,7 +120,7 @@ def test_no_mark_leaves_the_line(
 
     told = job(
         failures=[
-            {"attempt": 1, "at": at(one), "started_at": start}
+            {**FAILED, "at": at(one), "started_at": start}
             for one in failed
             for start in (None, T0, at(one))
         ],
