@@ -179,7 +179,7 @@ def test_a_discard_asks_first(jobs: str) -> None:
     assert "cannot be brought back" in asked
     assert failing.id in asked
     assert state_of(jobs, failing.id) == "dead"
-    assert "1 deleted" in act(client, "discard", failing.id, sure="yes")
+    assert "1 discarded" in act(client, "discard", failing.id, sure="yes")
     assert TaskJob.objects.using(jobs).count() == 0
 
 
