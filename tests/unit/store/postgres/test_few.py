@@ -106,6 +106,16 @@ async def test_a_job_that_is_due_is_made_ready_by_the_ordinary_statement(opened:
     assert sent == ORDINARY
 
 
+async def test_who_would_claim_a_key_is_left_to_the_ordinary_statement(opened: Opened) -> None:
+    """Of two that claim one key only as they run, it hands out one."""
+    store, sent = await with_worker(opened)
+    jobs = [new_job(unique=unique("k", states=frozenset({JobState.RUNNING}))) for _ in range(2)]
+    await add(store, *jobs)
+    got = await leased(store, sent, asked())
+    assert sent[:3] == [*FEW, *ORDINARY]
+    assert [job.id for job in got.jobs] == [jobs[0].id]
+
+
 @pytest.mark.parametrize(
     "request_",
     [
