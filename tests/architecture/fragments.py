@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from tests.architecture.page import Block
 
 CONTINUES = "# continues the block above"
-AWAITS = "# await works in a notebook, in python -m asyncio of 3.13, or in an async def"
+IN_MAIN = f"{CONTINUES}; what awaits belongs in its main()"
+TO_WRAP = "async def main() around what awaits, and asyncio.run(main())"
+"""The lack of a block that is whole but for this: no comment makes a file of it."""
 
 _AWAITING = (ast.Await, ast.AsyncWith, ast.AsyncFor)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -18,9 +20,10 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 def remark(block: Block) -> str | None:
     """The first line that the block needs; None for one that runs as a file."""
     tree = ast.parse(block.text)
+    awaits = any(isinstance(node, _AWAITING) for node in _outside(tree))
     if _used(tree) - _bound(tree) - set(dir(builtins)) - {"__file__"}:
-        return CONTINUES
-    return AWAITS if any(isinstance(node, _AWAITING) for node in _outside(tree)) else None
+        return IN_MAIN if awaits else CONTINUES
+    return TO_WRAP if awaits else None
 
 
 def _outside(tree: ast.AST) -> Iterator[ast.AST]:

@@ -6,7 +6,8 @@ stands in a comment on the line before its fence:
 ``<!-- skip: reason -->``   the block is shown only; ``--skipped`` lists them all
 ``<!-- file: app.py -->``   the block is written to that file first (and, if ``python``, run as
                            well, but not if ``py``: only its own program can run that)
-``<!-- run -->``            the ``$`` lines of a shell block are run and must succeed
+``<!-- run -->``            the ``$`` lines of a shell block are run and must succeed; what one
+                           exports is set for the rest of the page
 
 A Python block may ``await`` at its top level. Line numbers in a traceback are those of the page.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -26,6 +28,7 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[2]
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)[^\n`]*$")
+_EXPORT = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
 _MARK = re.compile(r"^\s*<!-- (?P<word>skip|file|run)(?:: (?P<value>.+?))? -->\s*$")
 
 
@@ -123,6 +126,9 @@ class Page:
         for command in commands:
             sys.stdout.write(f"$ {command}\n")
             sys.stdout.flush()
+            if exported := _EXPORT.fullmatch(command):  # for what stands below, as in one shell
+                os.environ[exported["name"]] = exported["value"]
+                continue
             subprocess.run(command, shell=True, check=True, stdin=subprocess.DEVNULL)
 
 

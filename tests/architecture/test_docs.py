@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.architecture.fragments import remark
+from tests.architecture.fragments import CONTINUES, IN_MAIN, TO_WRAP, remark
 from tests.architecture.page import ROOT, Block, blocks, pages, prose, runs, skipped
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
@@ -67,6 +67,21 @@ def test_a_block_is_a_file_or_says_what_it_is_part_of(page: Path) -> None:
         if not block.text.startswith(f"{needed}\n")
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("import offpath\napp = offpath.App()\n", None),
+        ("app.task(print)\n", CONTINUES),
+        ("async with app:\n    print(1)\n", IN_MAIN),
+        ("import asyncio\nawait asyncio.sleep(0)\n", TO_WRAP),
+        ("import asyncio\nasync def main(): await asyncio.sleep(0)\nasyncio.run(main())\n", None),
+    ],
+)
+def test_what_a_block_lacks_to_be_a_file_is_seen(text: str, lacks: str | None) -> None:
+    assert remark(Block("python", 1, text)) == lacks
+    assert not TO_WRAP.startswith("#"), "no comment stands for a function"
 
 
 def unnamed(text: str) -> list[str]:
@@ -159,6 +174,14 @@ def test_files_are_written_and_commands_run(tmp_path: Path) -> None:
         '<!-- run -->\n```console\n$ python -c "import made; print(made.number)"\n7\n```\n'
     )
     assert run_page(_page(tmp_path, text), tmp_path).stdout.splitlines()[-1] == "7"
+
+
+def test_what_a_page_exports_is_set_below(tmp_path: Path) -> None:
+    text = "".join(
+        f"<!-- run -->\n```console\n$ {command}\n```\n\n"
+        for command in ("export SHOP=open", "echo $SHOP")
+    )
+    assert run_page(_page(tmp_path, text), tmp_path).stdout.splitlines()[-1] == "open"
 
 
 def test_a_command_that_fails_fails_the_page(tmp_path: Path) -> None:
