@@ -355,7 +355,7 @@ async def test_rows_that_were_there_before_the_rules_are_mended(
         parked = await app.jobs.find(state="dead", limit=1000)
         assert {one.reason for one in parked.items} == {DeadReason.UNREADABLE}
         told = {one.name: one for one in await app.store().diagnose()}
-        assert told["rows"].message == "as they should be"
+        assert told["rows"].message == "no row that should not be possible"
         event = await app.log.append("r", "paid", "eu", {})
         found = await app.store().read_events(domain="r", limit=1000)
         assert found[-1].id == event

@@ -163,7 +163,7 @@ def test_status_tells_the_faults_and_what_it_cannot_tell(
     run: Run, url: str, filled: Filled
 ) -> None:
     lines = run("status", "--url", url).output.splitlines()
-    assert any(line.split()[:3] == ["send", "ValueError", "1"] for line in lines if line)
+    assert any(line.split()[:2] == ["send", "ValueError:"] for line in lines if line)
     assert lines[-1] == "this store keeps no charts, audit or requests"
     document: dict[str, Any] = json.loads(run("status", "--url", url, "--json").stdout)
     assert document["stats"]["kept"] is False

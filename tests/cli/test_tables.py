@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
-import struct
-import subprocess
-import sys
-import termios
+import re
 from pathlib import Path
 
 import pytest
 
-from offpath.cli.tables import fitted
+from offpath.cli import colours
+from offpath.cli.tables import fitted, folded
 from offpath.runtime.ids import new_id
 from tests.cli.conftest import Run
+from tests.cli.terminal import on_a_terminal
 
 COLUMNS = ("id", "task", "state", "attempt", "last error")
 IDS = ("01a2299a-42f9-7695-a328-68c3acea5577", "01a2299a-42f9-7695-a4c8-68c3acea5577")
@@ -98,11 +94,11 @@ def test_lists_fit_a_terminal_of_80_columns(
         run("enqueue", *given, "--url", migrated)
     address = f"https://shop.example/{'hooks/' * 9}"
     run("endpoints", "add", "shop", address, "--url", migrated)
-    lines = _on_a_terminal(here, *words, "--url", migrated)
-    assert [line for line in lines if len(line) > 80] == []
+    lines, _ = on_a_terminal(here, *words, "--url", migrated)
+    assert [line for line in lines if len(_plain(line)) > 80] == []
     if words == ("endpoints", "list"):
         assert len(lines) == 2, "a URL is cut, not broken"
-    assert "\x1b" not in "".join(lines), "headings are plain in every table"
+    assert "\x1b" not in lines[0], "headings are plain in every table"
     if words == ("audit", "list"):
         assert "outcome" in lines[0]
         assert [line.split()[1] for line in lines[2:]] == ["job.enqueue"] * 3
@@ -114,6 +110,10 @@ def test_lists_fit_a_terminal_of_80_columns(
         assert whole != shown
 
 
+def _plain(line: str) -> str:
+    return re.sub(r"\x1b\[\d*m", "", line)
+
+
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_lists_of_schedules_break_no_time_and_no_job(run: Run, migrated: str, here: Path) -> None:
     given = ("--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--task", "billing.statements.send")
@@ -121,9 +121,9 @@ def test_lists_of_schedules_break_no_time_and_no_job(run: Run, migrated: str, he
     run("schedules", "trigger", "nightly-statements", "--url", migrated)
     lines: list[str] = []
     for words in (("list",), ("history", "nightly-statements")):
-        lines = _on_a_terminal(here, "schedules", *words, "--url", migrated)
+        lines, _ = on_a_terminal(here, "schedules", *words, "--url", migrated)
         assert len(lines) == 2
-        assert len(lines[1]) <= 80
+        assert len(_plain(lines[1])) <= 80
     assert "…" not in lines[1]
     (shown,) = (one for one in lines[1].split() if len(one) == 36)
     assert run("jobs", "show", shown, "--url", migrated).exit_code == 0
@@ -131,25 +131,42 @@ def test_lists_of_schedules_break_no_time_and_no_job(run: Run, migrated: str, he
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_headings_of_tables_that_go_on_below_are_plain_too(migrated: str, here: Path) -> None:
-    lines = _on_a_terminal(here, "config", "show")
+    lines, _ = on_a_terminal(here, "config", "show")
     assert "\x1b" not in "".join(lines)
 
 
-def _on_a_terminal(folder: Path, *words: str) -> list[str]:
-    mine, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [sys.executable, "-m", "offpath", *words]
-    process = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    said = b""
-    while True:
-        try:
-            piece = os.read(mine, 65_536)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        said += piece
-    os.close(mine)
-    assert process.wait(20) == 0, said
-    return [line for line in said.decode().replace("\r", "").split("\n") if line]
+def test_long_cells_go_on_below_and_nothing_ends_in_blanks() -> None:
+    rows = [("fine", "rows", "no row that should not be possible " * 4), ("fine", "log", "short")]
+    lines = folded(("", "check", "finding"), rows, 60)
+    assert max(map(len, lines)) <= 60
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert " ".join("\n".join(lines).split()).count("no row") == 4
+    assert lines[-1] == "fine  log    short"
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_states_are_coloured_on_a_terminal_alone(run: Run, migrated: str, here: Path) -> None:
+    run("enqueue", "add", "a=1", "b=2", "--url", migrated)
+    run("jobs", "cancel", "--task", "add", "--yes", "--url", migrated)
+    run("enqueue", "add", "a=1", "b=2", "--url", migrated)
+    words = ("jobs", "list", "--url", migrated)
+    lines, _ = on_a_terminal(here, *words)
+    assert [line.count("\x1b[90mcancelled\x1b[0m") for line in lines] == [0, 0, 1]
+    plain, _ = on_a_terminal(here, *words, NO_COLOR="1")
+    assert _plain(lines[2]) == plain[2], "columns stay in place"
+    assert "\x1b" not in run(*words).output
+    told, code = on_a_terminal(here, "health", "--url", migrated)
+    assert (code, told[-1]) == (1, "\x1b[31munhealthy\x1b[0m: no worker is live")
+
+
+@pytest.mark.parametrize(
+    ("text", "painted"),
+    [
+        ("healthy", "\x1b[32mhealthy\x1b[0m"),
+        ("warning: 2 late", "\x1b[33mwarning\x1b[0m: 2 late"),
+        ("open members", "open members"),
+        ("", ""),
+    ],
+)
+def test_a_line_is_coloured_where_it_is_a_verdict(text: str, painted: str) -> None:
+    assert colours.verdict(text) == painted

@@ -6,7 +6,7 @@ Job data is foreign text: control characters are shown, never sent to the termin
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, Final, assert_never
@@ -14,7 +14,8 @@ from typing import Any, Final, assert_never
 import click
 import msgspec
 
-from offpath.cli.tables import fitted, with_short_ids
+from offpath.cli.colours import coloured, state, verdict
+from offpath.cli.tables import fitted, folded, whole
 from offpath.cli.values import DONE, Failed, Fields, Part, Quote, Table, Value
 from offpath.operating.redaction import decoded
 from offpath.operating.times import ago, short, when
@@ -38,7 +39,8 @@ def show(value: Value, *, as_json: bool) -> None:
     for part in value.parts:
         _print_part(part)
     if isinstance(value, Failed):
-        click.echo(f"{value.word}: {clean_block(value.message)} ({value.code})", err=True)
+        told = f"{value.word}: {clean_block(value.message)} ({value.code})"
+        click.echo(verdict(told) if coloured(sys.stderr) else told, err=True)
     for line in value.notes:
         note(line)
 
@@ -54,20 +56,22 @@ def enveloped(value: Value) -> dict[str, Any]:
 
 def note(text: str) -> None:
     """Tell people a line beside the output."""
-    click.echo(clean(text), err=True)
+    click.echo(verdict(clean(text)) if coloured(sys.stderr) else clean(text), err=True)
 
 
 def _print_part(part: Part) -> None:
     match part:
         case str():
-            click.echo(clean(part))
+            click.echo(verdict(clean(part)) if coloured(sys.stdout) else clean(part))
         case Table():
             if part.rows or part.empty:
                 print_table(part)
         case Fields(values, width):
             width = max(width, *map(len, values))
             for name, value in values.items():
-                click.echo(f"{name:>{width}}  {_folded(clean(str(value)), width + 2)}")
+                told = _folded(clean(str(value)), width + 2)
+                told = state(name, told) if coloured(sys.stdout) else told
+                click.echo(f"{name:>{width}}  {told}")
         case Quote(heading, text):
             click.echo(f"{clean(heading)}\n  {clean_block(text).rstrip()}")
         case _:
@@ -110,36 +114,14 @@ def print_table(table: Table) -> None:
         return
     texts = [["" if cell is None else clean(str(cell)) for cell in row] for row in table.rows]
     width = get_terminal_size().columns
-    if sys.stdout.isatty() and table.brief:
-        lines = fitted(table.columns, texts, width, table.spare, single=table.single)
-        click.echo("\n".join(lines))
-    elif sys.stdout.isatty():
-        _print_fitted(table.columns, texts)
+    columns, colours = table.columns, coloured(sys.stdout)
+    if not sys.stdout.isatty():
+        lines = whole(columns, texts)
+    elif table.brief:
+        lines = fitted(columns, texts, width, table.spare, single=table.single, coloured=colours)
     else:
-        _print_whole([list(table.columns), *texts])
-
-
-def _print_fitted(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows that fit the terminal: long cells go on below, ids are cut as in short lists."""
-    from rich.console import Console
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    width = get_terminal_size().columns
-    table = Grid(box=None, pad_edge=False, header_style="")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column == "id")
-    for row in with_short_ids(columns, rows, width):
-        table.add_row(*(Text(cell) for cell in row))
-    Console(width=width).print(table)
-
-
-def _print_whole(rows: Sequence[Sequence[str]]) -> None:
-    """Rows for a pipe, which has no width: nothing is cut or folded there."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+        lines = folded(columns, texts, width, coloured=colours)
+    click.echo("\n".join(lines))
 
 
 def clean(text: str) -> str:

@@ -13,7 +13,7 @@ from offpath.cli.frame import store_command, wants_json
 from offpath.cli.option_values import Duration
 from offpath.cli.values import Fields, Part, Shown, Table
 from offpath.operating import overview
-from offpath.operating.documents.faults import FaultsDocument
+from offpath.operating.documents.faults import FaultDocument, FaultsDocument
 from offpath.operating.overview import Overview
 from offpath.operating.queue_service import QueueStanding
 
@@ -112,11 +112,15 @@ def _faults(faults: FaultsDocument) -> Iterable[Part]:
     if not faults.items:
         return ()
     rows = [
-        (one.task, one.type or one.reason, one.jobs, output.ago(one.last_at))
-        for one in faults.items[:_MOST]
+        (one.task, _fault(one), one.jobs, output.ago(one.last_at)) for one in faults.items[:_MOST]
     ]
     table = Table(("dead of", "fault", "jobs", "last"), rows)
     return ("", table, *_more(len(faults.items), "faults: offpath dead list"))
+
+
+def _fault(one: FaultDocument) -> str:
+    """The fault, as its page is headed; the reason, where no attempt brought the death about."""
+    return f"{one.type}: {one.text}" if one.type and one.text else str(one.type or one.reason)
 
 
 def _coming(seen: Overview) -> Iterable[Part]:

@@ -136,7 +136,9 @@ def _crowded(workers: list[WorkerRecord]) -> Finding:
     """Names of others that workers' metrics count together, since there are too many."""
     found = crowded(map(member, workers))
     if not found:
-        return _finding("metrics", Level.FINE, "every name in use has series of its own")
+        return _finding(
+            "metrics", Level.FINE, "every task, queue and stream has metrics of its own"
+        )
     return _finding("metrics", Level.WARNING, "; ".join(found))
 
 
@@ -227,7 +229,7 @@ async def _orphans(app: App, workers: list[WorkerRecord]) -> Finding:
     found = list(orphans(schedules, [member(one) for one in workers]))
     found += disputed(schedules, await app.store().declarations(KIND))
     if not found:
-        text = "each one's task has a worker, and live workers agree on them"
+        text = "the task of each has a worker, and live workers agree on its times"
         return _finding("schedules", Level.FINE, text)
     return _finding("schedules", Level.WARNING, "; ".join(found[:5]))
 
@@ -237,7 +239,7 @@ async def _found(app: App) -> Finding:
     found = await app.store().findings()
     open_ones = [one.line for one in found if one.hinders]
     if not found:
-        return _finding("findings", Level.FINE, "none stands")
+        return _finding("findings", Level.FINE, "no finding of a worker waits to be accepted")
     if not open_ones:
         return _finding("findings", Level.FINE, "; ".join(one.line for one in found[:5]))
     level = Level.PROBLEM if app.settings.findings == "red" else Level.WARNING

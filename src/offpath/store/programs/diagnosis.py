@@ -12,6 +12,13 @@ MOST: Final = 10_000
 _ODD: Final = "rows that should not be possible (jobs, gates, groups); mend or delete these"
 _BEHIND: Final = "counters give what is there already"
 _TORN: Final = "the ledger was altered from outside; prove it and go back to a backup"
+_FINE: Final = {
+    "groups": "each group counts its open jobs rightly",
+    "holders": "each running job is held by a registered worker",
+    "rows": "no row that should not be possible",
+    "ledger": "no posting was altered from outside",
+    "counters": "each counter is ahead of what is there",
+}
 
 
 def odd_rows(d: Dialect, remedy: str) -> Steps[list[Finding]]:
@@ -37,6 +44,6 @@ def odd_rows(d: Dialect, remedy: str) -> Steps[list[Finding]]:
 
 def _rows(name: str, rows: Rows, what: str, level: Level = Level.WARNING) -> Finding:
     if not rows:
-        return Finding(name=name, level=Level.FINE, message="as they should be")
+        return Finding(name=name, level=Level.FINE, message=_FINE[name])
     ids = ", ".join(f"{id_} ({detail})" for id_, detail, *_ in rows)
     return Finding(name=name, level=level, message=f"{what}: {ids}")
