@@ -6,12 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from offpath.app import App
 from offpath.cli.apps import load_app
+from offpath.cli.main import cli
 from offpath.errors import ConfigurationError
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, document
+from tests.sqlite_files import migrated_url
 
 CARRIERS = {
     "fastapi": "from fastapi import FastAPI\nweb = FastAPI()\nweb.state.offpath = jobs\n",
@@ -25,6 +28,17 @@ BARE = {
     "FastAPI": "from fastapi import FastAPI\nweb = FastAPI()\n",
     "Flask": 'from flask import Flask\nweb = Flask("shop")\n',
 }
+
+OWN = """
+import offpath
+
+app = offpath.App({url!r})
+
+
+@app.task
+def add() -> None: ...
+"""
+"""A service whose code names its store."""
 
 Write = Callable[[str], str]
 
@@ -72,6 +86,74 @@ def test_a_module_without_a_backend_of_ours_names_no_app(write: Write) -> None:
     name = write('TASKS = {"default": {"BACKEND": "json.decoder.JSONDecoder"}}\n')
     with pytest.raises(ConfigurationError, match="module:attribute"):
         load_app(name)
+
+
+@pytest.mark.parametrize(
+    "words", [("jobs", "list"), ("doctor",), ("status",), ("queues", "list"), ("config", "show")]
+)
+def test_the_store_is_that_of_the_app(run: Run, here: Path, words: tuple[str, ...]) -> None:
+    """No ``--url`` is needed where the app's code, or what it reads, names the store."""
+    url = migrated_url(here / "own.db")
+    (here / "service.py").write_text(OWN.format(url=url), "utf-8")
+    named = run(*words, "--app", "service:app", "--json")
+    assert named.exit_code == 0
+    run("enqueue", "add", "--url", url)
+    told = run("jobs", "list", "--app", "service:app", "--json")
+    assert len(document(told)["items"]) == 1
+
+
+def test_the_settings_app_names_the_store(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = migrated_url(here / "own.db")
+    (here / "service.py").write_text(OWN.format(url=url), "utf-8")
+    monkeypatch.setenv("OFFPATH_APP", "service:app")
+    assert run("jobs", "list").output == "no jobs match\n"
+    other = migrated_url(here / "other.db")
+    run("enqueue", "add", "--url", other)
+    monkeypatch.setenv("OFFPATH_URL", other)
+    assert len(document(run("jobs", "list", "--json"))["items"]) == 1, "a URL counts more"
+
+
+def test_a_schedule_s_task_is_looked_up_in_the_app_of_the_settings(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = migrated_url(here / "own.db")
+    (here / "service.py").write_text(OWN.format(url=url), "utf-8")
+    monkeypatch.setenv("OFFPATH_APP", "service:app")
+    told = run("schedules", "create", "often", "--every", "30", "--task", "nothing")
+    assert (told.exit_code, "nothing" in told.stderr) == (3, True)
+    assert (
+        run(
+            "schedules", "create", "often", "--every", "30", "--task", "nothing", "--url", url
+        ).exit_code
+        == 0
+    )
+
+
+def test_every_command_on_a_store_takes_an_app() -> None:
+    """But the demo, which has a store of its own."""
+    without = [
+        " ".join(path)
+        for path, command in commands()
+        if (names := {name for one in command.params for name in one.opts})
+        if "--url" in names and "--app" not in names
+    ]
+    assert without == ["demo"]
+
+
+def commands(
+    group: click.Command = cli, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands with their names."""
+    if not isinstance(group, click.Group):
+        yield path, group
+        return
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from commands(command, (*path, name))
 
 
 def test_a_function_that_makes_an_app_is_told_to_be_called(write: Write) -> None:

@@ -10,20 +10,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.frame import tell
+from offpath.cli.frame import Filters, ask, interruptible, tell
 from offpath.cli.selection import Selection
 from offpath.cli.values import Changed
 from offpath.errors import OffpathError
 from offpath.model.action import LONGEST_NAME, MOST_IDS
 from offpath.model.brief import Kind
+from offpath.model.message import Box
 from offpath.operating.actions import Asker
 from offpath.operating.noted import NotedOrder, NotedOutcome, noted
-from offpath.operating.short_ids import all_whole
+from offpath.operating.orders import ActionAsked, order_of
+from offpath.operating.previews import RowCount, count
+from offpath.operating.short_ids import all_whole, completed, group_whole
 from offpath.store.capabilities import Profile
 
 T = TypeVar("T")
@@ -32,7 +36,15 @@ About = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """The target of an action, from the options that its command was given."""
 
 ACTOR: Final = "OFFPATH_ACTOR"
-_WHERE: Final = {"tags": "tag", "group_id": "group"}
+_WHERE: Final = {
+    "tags": "tag",
+    "group_id": "group",
+    "streams": "stream",
+    "topics": "topic",
+    "keys": "key",
+    "reasons": "reason",
+}
+"""The names of filters in a target, where commands have others."""
 
 
 def actor() -> str:
@@ -57,7 +69,33 @@ def rows(given: Mapping[str, Any]) -> Mapping[str, Any]:
     which: Selection = given["which"]
     if which.ids:
         return {"ids": which.ids[:MOST_IDS]}
-    return {"where": {_WHERE.get(name, name): value for name, value in which.where.items()}}
+    return {"where": _by_target(which.where)}
+
+
+def _by_target(where: Filters) -> dict[str, Any]:
+    """Filters by the names that targets have for them."""
+    return {_WHERE.get(name, name): value for name, value in where.items()}
+
+
+def rows_in(box: Box) -> About:
+    """The target of a command on messages of a box."""
+
+    def about(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        target = rows(given)
+        return {"where": {"box": box.value, **target["where"]}} if "where" in target else target
+
+    return about
+
+
+def replayed(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The target of a command that sends again what was delivered."""
+    return {"where": {"box": Box.OUT.value, **_by_target(given["where"])}}
+
+
+async def with_group(app: App, where: Filters) -> Filters:
+    """The filters with the whole id of the group, of which a unique beginning was given."""
+    given = where.get("group_id")
+    return where if given is None else {**where, "group_id": await group_whole(app, given)}
 
 
 @asynccontextmanager
@@ -107,6 +145,7 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
             given = await _whole(app, verb, given)
             chosen = _told(given, options)
             target = await _bounded(app, verb, about(given))
+            await _asked(app, verb, target, given)
             async with noting(app, verb, target, chosen) as told:
                 value = await command(app, **given)
                 _count(told, value)
@@ -115,6 +154,25 @@ def recorded(verb: str, about: About, *options: str) -> Callable[[Command[T]], C
         return run
 
     return wrap
+
+
+async def _asked(app: App, verb: str, target: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Ask about rows that a filter chose, by their number; nobody is asked about none."""
+    which = given.get("which")
+    if not isinstance(which, Selection) or which.question is None:
+        return
+    counted = await _counted(app, verb, target)
+    if counted.rows != 0:
+        with interruptible():
+            ask(which.question.text(counted.rows, more=counted.more, limit=given.get("limit")))
+
+
+async def _counted(app: App, verb: str, target: Mapping[str, Any]) -> RowCount:
+    """The number of rows; unknown where the store has no lists to count them by."""
+    if not app.store().capabilities.offers(Profile.OPERATING):
+        return RowCount(rows=None)
+    asked = ActionAsked(verb=verb, target=msgspec.to_builtins(target))
+    return await count(app, await order_of(app, asked, draft=True))
 
 
 async def _bounded(app: App, verb: str, target: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -137,11 +195,14 @@ def _told(given: Mapping[str, Any], options: Iterable[str]) -> dict[str, Any]:
 
 
 async def _whole(app: App, verb: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The options with whole ids of rows."""
+    """The options with whole ids of rows, of a letter and of the group in a filter."""
     which, kind = given.get("which"), _KINDS.get(verb.partition(".")[0])
-    if kind is None or not isinstance(which, Selection) or not which.ids:
+    if "letter" in given:
+        return {**given, "letter": await completed(app, Kind.LETTER, given["letter"])}
+    if kind is None or not isinstance(which, Selection):
         return given
-    return {**given, "which": which._replace(ids=await all_whole(app, kind, which.ids))}
+    ids, where = await all_whole(app, kind, which.ids), await with_group(app, which.where)
+    return {**given, "which": which._replace(ids=ids, where=where)}
 
 
 _KINDS: Final = {"job": Kind.JOB, "message": Kind.MESSAGE}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,14 +12,14 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.apps import given_settings, store_settings
-from offpath.cli.frame import app_option, plain_command, store_command, url_option
-from offpath.cli.values import DONE, FAILED, Listing, Said, Shown, Table, Value
+from offpath.cli.apps import store_settings
+from offpath.cli.frame import options, place_options, plain_command, store_command
+from offpath.cli.values import DONE, FAILED, Listing, Part, Said, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.operating.checkup import examine, ill
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
-from offpath.store.protocol import Migration
+from offpath.store.protocol import Finding, Level, Migration
 from offpath.sweeps.prune import Prune
 
 _READABLE = 1e6
@@ -28,11 +30,10 @@ _READABLE = 1e6
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 when steps are pending.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the pending steps to run by hand.")
 @click.option("--roles", is_flag=True, help="Also make the roles, and grant what each may do.")
-@app_option("The app whose database is meant, as its code names it.")
-@url_option
+@options(*place_options)
 @plain_command
 def migrate(
-    target: str | None, url: str | None, *, check: bool, as_sql: bool, roles: bool
+    of_app: str | None, url: str | None, *, check: bool, as_sql: bool, roles: bool
 ) -> Value:
     r"""Bring the schema up to date.
 
@@ -47,7 +48,7 @@ def migrate(
     """
     if check and as_sql:
         raise click.UsageError("--check tells by its exit code, --sql prints: give one of them")
-    settings = given_settings(target, url)
+    settings = store_settings(url, of_app)
     if roles:
         return _migrate_roles(settings, check=check, as_sql=as_sql)
     return asyncio.run(_migrate(App(settings=settings), check=check, as_sql=as_sql))
@@ -93,9 +94,9 @@ def _steps(steps: list[Migration], *, check: bool, exit_code: int) -> Listing:
 
 @click.command()
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
-@url_option
+@options(*place_options)
 @plain_command
-def backup(target: Path, url: str | None) -> Said:
+def backup(target: Path, of_app: str | None, url: str | None) -> Said:
     r"""Copy a SQLite store whole, while workers and callers use it.
 
     A copy of the file by other means lacks what is in the log beside it. The copy is readable by
@@ -105,15 +106,15 @@ def backup(target: Path, url: str | None) -> Said:
     offpath backup work-monday.db
     offpath backup work-monday.db --url sqlite:///work.db
     """
-    size = copy_store(store_settings(url).url, target)
+    size = copy_store(store_settings(url, of_app).url, target)
     file = str(target.absolute())
     return Said({"file": file, "bytes": size}, f"{file}: {size} bytes")
 
 
 @click.command()
-@url_option
+@options(*place_options)
 @plain_command
-def doctor(url: str | None) -> Listing:
+def doctor(of_app: str | None, url: str | None) -> Shown:
     r"""Look for what is wrong, or soon will be.
 
     Schema, clocks, workers, stuck work, impossible rows, the database's settings. Exit code 1
@@ -122,12 +123,24 @@ def doctor(url: str | None) -> Listing:
     \b
     offpath doctor --url postgresql://…
     """
-    app = App(settings=store_settings(url), auto_start=False)
+    app = App(settings=store_settings(url, of_app), auto_start=False)
     findings = asyncio.run(examine(app))
     rows = [(one.level, one.name, one.message) for one in findings]
     table = Table(("", "check", "finding"), rows, "nothing was checked")
     items = [msgspec.to_builtins(one) for one in findings]
-    return Listing(items, table, exit=FAILED if ill(findings) else DONE)
+    parts: list[Part] = [table, "", _summary(findings)]
+    return Shown({"items": items}, parts, exit=FAILED if ill(findings) else DONE)
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    """The verdict of the checks: it stands last, where a terminal ends."""
+    counted = Counter(one.level for one in findings)
+    told = [
+        f"{number} {level.value}{'s' if number > 1 else ''}"
+        for level in (Level.PROBLEM, Level.WARNING)
+        if (number := counted[level])
+    ]
+    return " and ".join(told) or f"fine: all {len(findings)} checks"
 
 
 @click.command()
@@ -154,9 +167,9 @@ def config() -> None:
 
 
 @config.command("show")
-@click.option("--url", metavar="URL", help="The store, as other commands take it.")
+@options(*place_options)
 @plain_command
-def show_config(url: str | None) -> Shown:
+def show_config(of_app: str | None, url: str | None) -> Shown:
     r"""Show every setting and where it came from.
 
     Passwords are hidden. Durations are in seconds.
@@ -165,11 +178,16 @@ def show_config(url: str | None) -> Shown:
     offpath config show
     OFFPATH_URL=sqlite:///work.db offpath config show --json
     """
-    settings = load_settings(url=url, database_url=True)
+    settings = _settings(of_app, url)
     values, sources = settings.shown(), settings.sources()
     items = {name: {"value": values[name], "source": sources[name]} for name in values}
     rows = [(name, _shown(value), sources[name]) for name, value in values.items()]
     return Shown(items, [Table(("setting", "value", "from"), rows, "no settings")])
+
+
+def _settings(of_app: str | None, url: str | None) -> Settings:
+    """The settings of the app, otherwise those from everywhere: also where they name no store."""
+    return store_settings(url, of_app) if of_app else load_settings(url=url, database_url=True)
 
 
 def _shown(value: object) -> str:

@@ -18,25 +18,34 @@ from offpath.model.redact import redact_text, redact_url
 from offpath.operating.schema_check import require_schema
 
 
-def store_settings(url: str | None) -> Settings:
-    """The settings, with a URL that other processes can see too."""
+def store_settings(url: str | None, of_app: str | None = None) -> Settings:
+    """The settings, with a URL that other processes can see too: those of the app that is given, or
+    of the one of the settings where these name no URL.
+
+    Raises ``ConfigurationError`` where nothing names a store.
+    """
+    if of_app is not None:
+        return load_shared_app(of_app, url).settings
     settings = load_settings(url=url, database_url=True)
-    if settings.url == MEMORY_URL:
-        raise ConfigurationError(
-            "no database is named: give --url sqlite:///file.db (or postgresql://…), "
-            "or set OFFPATH_URL or DATABASE_URL; the URL in an app's code is read only by commands "
-            "that take --app MODULE:APP, as offpath migrate"
-        )
-    return settings
+    if settings.url != MEMORY_URL:
+        return settings
+    if settings.app is not None:
+        return load_shared_app(settings.app, None).settings
+    raise ConfigurationError(
+        "no database is named: give --app MODULE:APP or --url sqlite:///file.db (or "
+        "postgresql://…), or set OFFPATH_APP, OFFPATH_URL or DATABASE_URL"
+    )
 
 
-def store_app(url: str | None, *, create: bool = False) -> AbstractAsyncContextManager[App]:
-    """An app without tasks on a store.
+def store_app(
+    url: str | None, of_app: str | None = None, *, create: bool = False
+) -> AbstractAsyncContextManager[App]:
+    """An app without tasks on a store, which is named as :func:`store_settings` takes it.
 
     Opening it raises ``SchemaMissing`` where nothing ever was, unless it may ``create``: a mistyped
     file name is not to become an empty database that looks fine.
     """
-    app = App(settings=store_settings(url), auto_start=False)
+    app = App(settings=store_settings(url, of_app), auto_start=False)
     return app if create else _migrated(app)
 
 
@@ -54,9 +63,12 @@ def given_app(
     return store_app(url, create=create) if target is None else load_shared_app(target, url)
 
 
-def given_settings(target: str | None, url: str | None) -> Settings:
-    """The settings of the app at ``target`` if one is given, otherwise those of a store."""
-    return store_settings(url) if target is None else load_shared_app(target, url).settings
+def known_app(
+    target: str | None, url: str | None, *, create: bool = False
+) -> AbstractAsyncContextManager[App]:
+    """The app at ``target``, otherwise that of the settings; with a URL alone one on that store."""
+    own = None if url else load_settings().app
+    return given_app(target or own, url, create=create)
 
 
 def load_app(target: str) -> App:

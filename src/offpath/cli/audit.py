@@ -16,9 +16,10 @@ from offpath.cli.frame import (
 )
 from offpath.cli.values import Fields, Listing, Part, Quote, Shown, Table, next_of
 from offpath.model.action import ActionFilter, ActionRecord, ActionState
+from offpath.model.brief import Kind
 from offpath.operating import actions
 from offpath.operating.documents.actions import describe, in_words
-from offpath.runtime.ids import parse_id
+from offpath.operating.short_ids import page_start
 from offpath.store.capabilities import Profile
 from offpath.store.partial import require
 
@@ -50,7 +51,7 @@ async def list_actions(app: App, *, limit: int, after: str | None, where: Filter
         actors=tuple(where.get("actor", ())),
     )
     require(app.store().capabilities, Profile.OPERATING)
-    start = None if after is None else parse_id(after, "--after")
+    start = await page_start(app, Kind.ACTION, after)
     found = await app.store().actions(chosen, limit=limit, after=start)
     following = next_of(found, limit, lambda one: one.id)
     return Listing([describe(one) for one in found], _table(found), following)

@@ -8,7 +8,7 @@ import click
 
 from offpath.app import App
 from offpath.cli.apps import store_settings
-from offpath.cli.frame import plain_command, url_option
+from offpath.cli.frame import options, place_options, plain_command
 from offpath.cli.values import Shown, Table
 from offpath.config import other_backends
 from offpath.model.redact import redact_url
@@ -17,9 +17,9 @@ from offpath.store.offered import MEANINGS, OFFERED, table
 
 
 @click.command()
-@url_option
+@options(*place_options)
 @plain_command
-def backends(url: str | None) -> Shown:
+def backends(of_app: str | None, url: str | None) -> Shown:
     r"""List which backend has which feature.
 
     Opens the store in force, and says how durable it is.
@@ -27,7 +27,7 @@ def backends(url: str | None) -> Shown:
     \b
     offpath backends --url redis://localhost
     """
-    settings = store_settings(url)
+    settings = store_settings(url, of_app)
     mine = asyncio.run(_capabilities(App(settings=settings, auto_start=False)))
     others = [] if mine.name in OFFERED else [(mine.name, mine.profiles)]
     headings, *rows = table(others)

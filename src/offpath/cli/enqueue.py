@@ -10,12 +10,11 @@ import click
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.action_log import noting
-from offpath.cli.apps import given_app
+from offpath.cli.apps import known_app
 from offpath.cli.errors import failure
 from offpath.cli.frame import app_option, framed, option_group, tell, url_option
 from offpath.cli.option_values import Duration, given_only, once, pairs
 from offpath.cli.values import Failed, Said
-from offpath.config import load_settings
 from offpath.errors import InvalidArgument, JobEnded, WaitTimeout
 from offpath.jobs.client.core import core_of
 from offpath.jobs.values.handle import Handle
@@ -38,9 +37,8 @@ def _options(headers: tuple[tuple[str, str], ...], **given: Any) -> Options:  # 
 
 
 def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
-    """The app that is named, here or by the settings; with ``--url`` alone, one without tasks."""
-    own = None if url else load_settings().app
-    return given_app(target or own, url, create=True)
+    """The app that is named; one without tasks makes its store."""
+    return known_app(target, url, create=True)
 
 
 @click.command()
@@ -56,7 +54,7 @@ def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App
     ),
     click.option("--input", "document", metavar="JSON", help="All arguments as one JSON object."),
 )
-@app_option("The app that has TASK: see above.  [env: OFFPATH_APP]")
+@app_option("The app that has TASK: see above.")
 @option_group(
     "options",
     _options,

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 
 from offpath.cli import output
-from offpath.cli.apps import given_app, store_app
+from offpath.cli.apps import known_app, store_app
 from offpath.cli.logs import configure
 from offpath.cli.values import DONE, Value
 from offpath.errors import InvalidArgument
@@ -82,9 +83,13 @@ def after_option(metavar: str = "ID", **settings: Any) -> Callable[[F], F]:  # n
     return click.option("--after", metavar=metavar, help=text, **settings)
 
 
-def app_option(text: str) -> Callable[[F], F]:
-    """The option that names an app."""
-    return click.option("--app", "target", metavar="MODULE:APP", help=text)
+def app_option(text: str, to: str = "target") -> Callable[[F], F]:
+    """The option that names an app; ``to`` is the name of its argument."""
+    return click.option("--app", to, metavar="MODULE:APP", help=f"{text}  [env: OFFPATH_APP]")
+
+
+place_options = (app_option("The app whose store is meant.", "of_app"), url_option)
+"""The options that name a store."""
 
 
 def options(*several: Option) -> Callable[[F], F]:
@@ -158,12 +163,33 @@ def tell(text: str) -> None:
         output.note(text)
 
 
-def confirm(question: str) -> None:
-    """Ask before something is lost; a program must say --yes."""
+def to_be_asked(question: str) -> bool:
+    """True if a person is to answer, False if --yes does; a program must say --yes."""
     if _asked(_YES):
-        return
+        return False
     if wants_json() or not sys.stdin.isatty():
         raise InvalidArgument(f"{question} Repeat it with --yes")
+    return True
+
+
+def confirm(question: str) -> None:
+    """Ask before something is lost."""
+    if to_be_asked(question):
+        ask(question)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """A question inside an event loop: Ctrl-C ends it, which the loop would wait with."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def ask(question: str) -> None:
+    """Go on if the answer is yes. Raises ``click.Abort``."""
     try:
         sure = click.confirm(output.clean(question))
     except click.Abort:
@@ -237,10 +263,10 @@ def _ended(value: Value | int | None) -> int:
 
 plain_command = framed()
 """A command that opens no app."""
-store_command = framed(store_app, url_option)
+store_command = framed(store_app, *place_options)
 """A command on a store: its first argument is an app that has no tasks."""
 
 
 def app_command(text: str) -> Callable[[Callable[..., Any]], Callable[..., int]]:
-    """A command on a store, or with the app that --app names."""
-    return framed(given_app, app_option(text), url_option)
+    """A command with the app that --app or the settings name, or on a store alone."""
+    return framed(known_app, app_option(text), url_option)

@@ -17,6 +17,7 @@ from offpath.operating import list_views, views
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.jobs import JobPage
 from offpath.operating.documents.lists import GroupBriefDocument
+from offpath.operating.short_ids import group_start
 from offpath.store.capabilities import Profile
 from offpath.store.partial import require
 
@@ -41,7 +42,8 @@ async def list_groups(app: App, *, unended: bool, limit: int, after: str | None)
     offpath groups list --open
     """
     require(app.store().capabilities, Profile.OPERATING)
-    page = await list_views.groups(app, unended=unended, limit=limit, after=after)
+    start = await group_start(app, after)
+    page = await list_views.groups(app, unended=unended, limit=limit, after=start)
     empty = "no group is open" if unended else "no job has queued others"
     return Listing(page.items, _group_table(page.items, empty), next=page.next)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 from urllib.parse import SplitResult
 
@@ -14,7 +15,7 @@ from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import store_settings
 from offpath.cli.flow import limit_table
-from offpath.cli.frame import plain_command
+from offpath.cli.frame import app_option, plain_command
 from offpath.cli.option_values import Duration
 from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
@@ -44,6 +45,7 @@ HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
     metavar="URL",
     help="A worker's probe (http://127.0.0.1:8080), or the store (postgresql://…).",
 )
+@app_option("The app whose store is asked.", "of_app")
 @click.option(
     "--timeout",
     type=Duration(0, 86_400, above=True),
@@ -53,7 +55,7 @@ HEALTHY, UNHEALTHY, UNREACHABLE = range(3)
     help="How long to wait for the answer.",
 )
 @plain_command
-def health(url: str | None, timeout: float) -> Value:
+def health(url: str | None, of_app: str | None, timeout: float) -> Value:
     r"""Tell whether work moves.
 
     Asks the probe of a worker, when its URL is given or a health_port is set; otherwise the store:
@@ -67,18 +69,20 @@ def health(url: str | None, timeout: float) -> Value:
     """
     timeout = checks.seconds(timeout, "--timeout")
     try:
-        place = _place(url)
+        place = _place(url, of_app)
         if place is not None:
             return _of_worker(place, timeout, all_of_them=url is None)
-        return asyncio.run(_of_fleet(store_settings(url), timeout))
+        return asyncio.run(_of_fleet(store_settings(url, of_app), timeout))
     except (ProbeUnreachable, StoreUnavailable, TimeoutError) as error:
         text = str(error) or f"no answer within {timeout:g} s"
         code = getattr(error, "code", "timeout")
         return Failed(code, text, UNREACHABLE, word="unreachable")
 
 
-def _place(url: str | None) -> SplitResult | None:
+def _place(url: str | None, of_app: str | None) -> SplitResult | None:
     """The probe that is meant; None when the store is."""
+    if of_app is not None:
+        return None
     return probe_here(load_settings()) if url is None else probe_of(url)
 
 
@@ -147,12 +151,13 @@ def _settlement_table(runs: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _verdict(reasons: Iterable[str], warnings: Iterable[str]) -> list[str]:
+    """The verdict, behind a line of its own: it stands last, where a terminal ends."""
     told = [f"warning: {one}" for one in warnings]
-    return [*told, *([f"unhealthy: {one}" for one in reasons] or ["healthy"])]
+    return ["", *told, *([f"unhealthy: {one}" for one in reasons] or ["healthy"])]
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}s"
+    return "-" if value is None else output.short(timedelta(seconds=value))
 
 
 # -- the fleet -------------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ import click
 from msgspec.structs import asdict
 
 from offpath.app import App
-from offpath.cli.action_log import recorded, rows
-from offpath.cli.apps import given_app
+from offpath.cli.action_log import recorded, rows, with_group
+from offpath.cli.apps import known_app
 from offpath.cli.former import former
 from offpath.cli.frame import (
     Filters,
     after_option,
+    app_option,
     filters,
     framed,
     limit_option,
@@ -38,8 +39,9 @@ from offpath.model.brief import Kind
 from offpath.model.changes import ChangedJob
 from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.operating import views
+from offpath.operating.job_steps import REDRIVABLE
 from offpath.operating.job_waits import nobody_takes
-from offpath.operating.short_ids import whole
+from offpath.operating.short_ids import job_or_key, page_start, whole
 
 _state = only("--state", "jobs in this state", type=click.Choice([str(s) for s in JobState]))
 _task = only("--task", "jobs of this task")
@@ -52,15 +54,13 @@ _fault = only("--fault", "dead jobs of this fault (`Boom: connection <…> close
 _ids = click.argument("ids", metavar="[JOB_IDS]...", nargs=-1)
 
 _jobs = Rows(
-    many="jobs",
-    every="job",
+    noun="job",
     missing="give job ids, or a filter such as --task or --queue",
     ids=_ids,
     filters=(_state, _task, _queue, _tag, _group, _reason, _error_type, _fault),
 )
 _dead = Rows(
-    many="dead jobs",
-    every="dead job",
+    noun="dead job",
     missing="give job ids, a filter such as --task, or --all",
     ids=_ids,
     filters=(_task, _queue, _tag, _reason, _error_type, _fault),
@@ -99,6 +99,7 @@ async def list_jobs(app: App, *, limit: int, after: str | None, where: Filters) 
     offpath jobs list --state dead --task send_mail
     offpath jobs list --state queued --queue mail --limit 10
     """
+    where, after = await with_group(app, where), await page_start(app, Kind.JOB, after)
     return job_page(await app.jobs.find(limit=limit, after=after, **where), "no jobs match")
 
 
@@ -121,7 +122,8 @@ async def _shown(app: App, job: JobRecord) -> Shown:
     standing = await views.standing_of(app, job)
     waits = {"waits_for": standing.waits_for, "waited_for": standing.waited_for}
     parts = job_parts(job, waits=waits, steps=standing.steps, ill=standing.worker_problems)
-    return Shown(standing, parts)
+    again = job.state in REDRIVABLE and standing.waited_for is None
+    return Shown(standing, parts, [f"again: offpath jobs redrive {job.id}"] if again else ())
 
 
 @jobs.command("cancel")
@@ -219,8 +221,8 @@ async def amend_jobs(app: App, *, which: Selection, to: Amendment) -> Changed:
     """
     given = {f"set_{name}": value for name, value in asdict(to).items()}
     changed = await app.jobs.amend(*which.ids, **given, **which.where)
-    why = "unknown, or cannot take all of it as they are"
-    return changed_jobs(changed, which, "changed", say=_moved, why=why)
+    whys = await left_alone(app, changed, which, to=to)
+    return changed_jobs(changed, which, "changed", say=_moved, whys=whys)
 
 
 def _moved(one: ChangedJob) -> str:
@@ -249,7 +251,7 @@ former(
 
 
 def _coding_app(module: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
-    return given_app(module, url)  # TARGET is another thing here
+    return known_app(module, url)  # TARGET is another thing here
 
 
 @jobs.command("signal")
@@ -270,7 +272,7 @@ def _coding_app(module: str | None, url: str | None) -> AbstractAsyncContextMana
     metavar="DURATION",
     help="How long the signal is kept while no job waits for it.  [default: 30 days]",
 )
-@click.option("--app", "module", metavar="MODULE:APP", help="The app whose codec is used.")
+@app_option("The app whose codec is used.", "module")
 @framed(_coding_app, url_option)
 @recorded("job.signal", lambda given: {k: given[k] for k in ("target", "event")})
 async def signal_job(
@@ -291,6 +293,7 @@ async def signal_job(
     offpath jobs signal order-7 paid
     """
     given: Any = {} if keep is None else {"keep": keep}
+    target = await job_or_key(app, target)
     sent = await app.signal(target, event, payload, id=signal_id, **given)
     warning = await nobody_takes(app, target)
     text = "sent" if sent else "it was sent before: nothing changed"
@@ -325,6 +328,7 @@ async def list_dead(app: App, *, limit: int, after: str | None, where: Filters) 
     offpath dead list
     offpath dead list --task send_mail --reason exhausted
     """
+    after = await page_start(app, Kind.JOB, after)
     return job_page(
         await app.dead.list(limit=limit, after=after, **where),
         "no dead jobs match" if where else "no dead jobs",
@@ -362,7 +366,7 @@ async def redrive_dead(
     offpath dead redrive 0198c0de-…
     offpath dead redrive --task send_mail --per-second 5 --yes
     """
-    ids, where, everything = which
+    ids, where, everything, _ = which
     changed = await app.dead.redrive(
         *ids, per_second=per_second, limit=limit, everything=everything, **where
     )
@@ -407,7 +411,7 @@ async def discard_dead(app: App, *, which: Selection, limit: int | None) -> Chan
     offpath dead discard 0198c0de-… --yes
     offpath dead discard --error-type ValueError --yes
     """
-    ids, where, everything = which
+    ids, where, everything, _ = which
     changed = await app.dead.discard(*ids, limit=limit, everything=everything, **where)
     undo = "still to be undone, which a worker does"
     whys = await left_alone(app, changed, which, dead=undo)

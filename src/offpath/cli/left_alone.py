@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from offpath.app import App
 from offpath.cli.selection import Selection
+from offpath.model.amendment import Amendment
 from offpath.model.changes import ChangedJob
-from offpath.model.job import DeadReason, JobRecord, JobState
+from offpath.model.job import BlockReason, DeadReason, JobRecord, JobState
 from offpath.operating.job_waits import waited_for
 
 _LOOKED_AT = 100
@@ -23,9 +24,11 @@ async def left_alone(
     *,
     redrive: bool = False,
     dead: str | None = None,
+    to: Amendment | None = None,
 ) -> Mapping[str, str]:
     """The reason of each job that was given by id and not changed; ``dead`` is that of one that
-    is dead, and a ``redrive`` names the failed jobs that one is behind.
+    is dead, a ``redrive`` names the failed jobs that one is behind, and of an amendment ``to`` it
+    tells what a blocked one takes.
     """
     done = {one.id for one in changed}
     left = [one for one in which.ids if one not in done][:_LOOKED_AT]
@@ -35,12 +38,16 @@ async def left_alone(
         if redrive and job.reason == DeadReason.UNSATISFIABLE:
             told[one] = await _behind(app, job)
         else:
-            told[one] = dead if dead and job.state is JobState.DEAD else _state(job)
+            told[one] = dead if dead and job.state is JobState.DEAD else _state(job, to)
     return told
 
 
-def _state(job: JobRecord) -> str:
-    return f"its state is {job.state}" + (f" ({job.reason})" if job.reason else "")
+def _state(job: JobRecord, to: Amendment | None = None) -> str:
+    state = f"its state is {job.state}" + (f" ({job.reason})" if job.reason else "")
+    if to is None or job.state is not JobState.BLOCKED:
+        return state
+    signal = job.reason == BlockReason.SIGNAL
+    return f"{state}: it takes {'a priority only' if signal else 'a priority and a deadline only'}"
 
 
 async def _behind(app: App, job: JobRecord) -> str:

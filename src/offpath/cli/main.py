@@ -11,7 +11,7 @@ _HELP = """Durable background work on the database you already run.
 \b
 Try it:             offpath demo
 Run a worker:       offpath worker myservice.jobs:app
-See what happens:   offpath jobs list --url sqlite:///work.db
+See what happens:   offpath jobs list --app myservice.jobs:app
 Does work move?     offpath status; offpath health; offpath workers
 Why does it wait?   offpath jobs show ID; offpath limits list
 Something wrong?    offpath doctor; offpath dead list
@@ -19,7 +19,8 @@ Events:             offpath outbox list; offpath router status
 Money:              offpath ledger balance --prefix ann:; offpath ledger prove
 
 \b
-The database: --url, otherwise OFFPATH_URL, otherwise DATABASE_URL.
+The database: --app or --url, otherwise OFFPATH_URL, DATABASE_URL, the project
+              file, or the app that OFFPATH_APP names.
 Exit codes:   0 done, 1 failed, 2 wrong usage, 3 no such job or partly failed,
               4 store unreachable.
 """

@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from offpath.app import App
-from offpath.cli.action_log import recorded, rows
+from offpath.cli.action_log import recorded, replayed, rows_in
 from offpath.cli.former import former
 from offpath.cli.frame import (
     Filters,
@@ -26,8 +26,10 @@ from offpath.cli.option_values import since_option
 from offpath.cli.selection import Rows, Selection, most_option
 from offpath.cli.values import Changed, Listing, Shown
 from offpath.errors import InvalidArgument, MessageNotFound
+from offpath.model.brief import Kind
 from offpath.model.job import DeadReason
 from offpath.model.message import Box, MessageState
+from offpath.operating.short_ids import completed, page_start
 
 _state = only(
     "--state", "those in this state", "states", type=click.Choice([str(s) for s in MessageState])
@@ -73,8 +75,7 @@ class _Kind(Struct, frozen=True, kw_only=True):
     def dead(self) -> Rows:
         """The choice among dead messages."""
         return Rows(
-            many="dead messages",
-            every="dead message",
+            noun="dead message",
             missing="give message ids, a filter such as --key, or --all",
             ids=click.argument("ids", metavar="[ID]…", nargs=-1),
             filters=self.filters,
@@ -138,6 +139,7 @@ def _add_list(group: click.Group, kind: _Kind) -> None:
     @after_option()
     @store_command
     async def list_messages(app: App, *, limit: int, after: str | None, where: Filters) -> Listing:
+        after = await page_start(app, Kind.MESSAGE, after)
         page = await app.messages.find(limit=limit, after=after, box=kind.box, **where)
         return message_page(page, kind.box)
 
@@ -152,7 +154,7 @@ def _add_show(group: click.Group, kind: _Kind) -> None:
     @click.argument("message_id", metavar="ID")
     @store_command
     async def show_message(app: App, *, message_id: str) -> Shown:
-        found = await app.messages.get(message_id)
+        found = await app.messages.get(await completed(app, Kind.MESSAGE, message_id))
         if found.box is not kind.box:
             other = BOXES[found.box]
             raise MessageNotFound(
@@ -170,9 +172,9 @@ def _add_redrive(group: click.Group, kind: _Kind) -> None:
     @most_option
     @yes_option
     @store_command
-    @recorded("message.redrive", rows, "limit")
+    @recorded("message.redrive", rows_in(kind.box), "limit")
     async def redrive_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
-        ids, where, _ = which
+        ids, where = which.ids, which.where
         changed = await app.messages.redrive(*ids, box=kind.box, limit=limit, **where)
         return _changed(changed, ids, "pending again")
 
@@ -186,9 +188,9 @@ def _add_discard(group: click.Group, kind: _Kind) -> None:
     @most_option
     @yes_option
     @store_command
-    @recorded("message.discard", rows, "limit")
+    @recorded("message.discard", rows_in(kind.box), "limit")
     async def discard_messages(app: App, *, which: Selection, limit: int | None) -> Changed:
-        ids, where, _ = which
+        ids, where = which.ids, which.where
         changed = await app.messages.discard(*ids, box=kind.box, limit=limit, **where)
         return _changed(changed, ids, "deleted")
 
@@ -207,7 +209,7 @@ inbox = messages(_IN, "Messages that were taken in: list, show, redrive, discard
 @most_option
 @confirmed("Send again what was delivered since {since}?")
 @store_command
-@recorded("message.replay", lambda given: {"where": given["where"]}, "since", "limit")
+@recorded("message.replay", replayed, "since", "limit")
 async def replay(app: App, *, since: datetime, limit: int | None, where: Filters) -> Changed:
     r"""Send again what was delivered, the oldest first.
 

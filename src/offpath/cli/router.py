@@ -15,7 +15,7 @@ import click
 
 from offpath.app import App
 from offpath.cli.action_log import noting, recorded
-from offpath.cli.apps import given_app, load_shared_app
+from offpath.cli.apps import known_app, load_shared_app
 from offpath.cli.former import former
 from offpath.cli.frame import (
     after_option,
@@ -47,17 +47,12 @@ from offpath.config import load_settings
 from offpath.errors import ConfigurationError, InvalidArgument, RouterNotFound
 from offpath.events.stored_router import MOST_LAG
 from offpath.model.action import MOST_IDS
+from offpath.model.brief import Kind
 from offpath.model.route import AttemptStatus
+from offpath.operating.short_ids import all_completed, completed
 
 if TYPE_CHECKING:
     from offpath.events.router import Router
-
-
-def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
-    """The app that is named, or one on the store alone."""
-    if target is None and url is None:
-        target = load_settings().app
-    return given_app(target, url)
 
 
 def _routing_app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
@@ -71,8 +66,8 @@ def _routing_app(target: str | None, url: str | None) -> AbstractAsyncContextMan
     return load_shared_app(target, url)
 
 
-_shared = (app_option("The app that declares the routers.  [env: OFFPATH_APP]"), url_option)
-_command = framed(_app, *_shared)
+_shared = (app_option("The app that declares the routers."), url_option)
+_command = framed(known_app, *_shared)
 _routing_command = framed(_routing_app, *_shared)
 _name = click.argument("name")
 
@@ -278,7 +273,7 @@ async def redrive(app: App, *, letters: tuple[str, tuple[str, ...]], limit: int)
     offpath router redrive iu 0198c0de-… --app myservice.jobs:app
     offpath router redrive iu --yes --app myservice.jobs:app
     """
-    name, ids = letters
+    name, ids = letters[0], await all_completed(app, Kind.LETTER, letters[1])
     target = {"router": name, "ids": ids[:MOST_IDS]}
     async with noting(app, "letter.redrive", target) as told:
         tally = await _declared(app, name).redrive(ids, limit=max(limit, len(ids)))
@@ -356,6 +351,7 @@ async def letters(
     """
     stored = app.routers.stored(name)
     if ids:
+        ids = await all_completed(app, Kind.LETTER, ids)
         found = await stored.letters(ids, unresolved=False, limit=len(ids))
         return letters_shown(found, ids)
     found = await stored.letters(unresolved=not everything, limit=limit, after=after)
@@ -398,6 +394,7 @@ async def attempts(
     offpath router attempts iu --status failed
     """
     stored = app.routers.stored(name)
+    event = None if event is None else await completed(app, Kind.EVENT, event)
     found = await stored.attempts(event=event, status=status, limit=limit, after=after)
     return attempt_page(found, limit)
 

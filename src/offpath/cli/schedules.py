@@ -169,7 +169,7 @@ async def create(app: App, *, name: str, given: dict[str, Any], target: str | No
     offpath schedules create nightly --cron '0 3 * * *' --zone Europe/Berlin --task report
     offpath schedules create poll --every 30 --task fetch --input '{"feed": "eu"}'
     """
-    job = _job(app, given["task"], given["job"], registered=target is not None)
+    job = _job(app, given["task"], given["job"], registered=_known(app, target))
     unknown = await _unknown(app, given["task"], target)
     return _now(await app.schedules.create(name, job, **given["terms"]), "created", unknown)
 
@@ -191,7 +191,7 @@ async def change(app: App, *, name: str, given: dict[str, Any], target: str | No
     offpath schedules change nightly --cron '30 3 * * *'
     """
     task = given["task"]
-    job = task and _job(app, task, given["job"], registered=target is not None)
+    job = task and _job(app, task, given["job"], registered=_known(app, target))
     unknown = await _unknown(app, task, target)
     return _now(await app.schedules.change(name, job, **given["terms"]), "changed", unknown)
 
@@ -326,9 +326,14 @@ def _moment(at: datetime) -> str:
     return output.when(at).replace("+00:00", "Z")
 
 
+def _known(app: App, target: str | None) -> bool:
+    """True if an app was named, here or by the settings: its tasks are all that there are."""
+    return target is not None or bool(app.tasks)
+
+
 async def _unknown(app: App, task: str | None, target: str | None) -> Sequence[str]:
     """The warning of a task that may be mistyped, where no app was given to look it up in."""
-    told = await unknown_task(app, task) if task and target is None else None
+    told = await unknown_task(app, task) if task and not _known(app, target) else None
     return [f"warning: {told}"] if told else ()
 
 

@@ -9,12 +9,34 @@ from typing import Any, NamedTuple
 
 import click
 
-from offpath.cli.frame import F, Filters, Option, confirm, option_group
+from offpath.cli.frame import F, Filters, Option, confirm, option_group, to_be_asked
 from offpath.errors import InvalidArgument
 
 most_option = click.option(
     "--limit", type=click.IntRange(min=1), help="The most rows to change, the oldest first."
 )
+
+
+class Question(NamedTuple):
+    """A question about rows that a filter chose, which is asked when they were counted."""
+
+    verb: str
+    noun: str
+    """The name of one row, as `dead job`."""
+    everything: bool
+
+    def text(self, rows: int | None = None, *, more: bool = False, limit: int | None = None) -> str:
+        """The question, with the number of rows where it is known."""
+        one = rows == 1 and not more
+        if rows is None:
+            every = f"all {self.noun}s" if self.everything else f"every {self.noun} that matches"
+            return f"{self.verb} {every}?"
+        noun = self.noun if one else f"{self.noun}s"
+        which = noun if self.everything else f"{noun} that {'matches' if one else 'match'}"
+        number = f"more than {rows:,}" if more else f"{rows:,}"
+        if limit is not None and limit < rows:
+            return f"{self.verb} the oldest {limit:,} of {number} {which}?"
+        return f"{self.verb} {'all ' if self.everything and not one else ''}{number} {which}?"
 
 
 class Selection(NamedTuple):
@@ -23,16 +45,16 @@ class Selection(NamedTuple):
     ids: tuple[str, ...] = ()
     where: Filters = {}  # noqa: RUF012 - never changed
     everything: bool = False
+    question: Question | None = None
+    """The question that is to be asked about them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A kind of rows, and the options that choose among them."""
 
-    many: str
-    """Their name in a question, as in `Redrive all dead jobs?`."""
-    every: str
-    """The same for those that a filter matches, as in `Redrive every dead job that matches?`."""
+    noun: str
+    """The name of one in a question, as in `Redrive every dead job that matches?`."""
     missing: str
     """The advice when nothing chooses."""
     ids: Option
@@ -66,10 +88,13 @@ class Rows:
         where = self.refine({name: one for name, one in given.items() if one})
         which = Selection(ids, where, everything)
         self._check(which)
-        if lost or not ids:
-            what = f"all {self.many}" if everything else f"every {self.every} that matches"
-            confirm(f"{verb} {f'these {self.many}' if ids and not everything else what}?")
-        return which
+        if ids and not everything:
+            if lost:
+                these = f"this {self.noun}" if len(ids) == 1 else f"these {len(ids):,} {self.noun}s"
+                confirm(f"{verb} {these}?")
+            return which
+        question = Question(verb, self.noun, everything)
+        return which._replace(question=question) if to_be_asked(question.text()) else which
 
     def _check(self, which: Selection) -> None:
         if self.together and which.ids and (which.everything or which.where):

@@ -31,7 +31,7 @@ async def _used(app: App) -> AsyncIterator[App]:
 
 _command = framed(
     lambda target: _used(load_app(target_of(target))),
-    app_option("The app whose settlement runs they are.  [env: OFFPATH_APP]"),
+    app_option("The app whose settlement runs they are."),
 )
 
 

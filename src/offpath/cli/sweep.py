@@ -24,9 +24,7 @@ def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App
     return given_app(target or load_settings().app, url)
 
 
-_command = framed(
-    _app, app_option("The app whose sweeps they are.  [env: OFFPATH_APP]"), url_option
-)
+_command = framed(_app, app_option("The app whose sweeps they are."), url_option)
 
 
 @click.group()

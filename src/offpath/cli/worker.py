@@ -19,7 +19,7 @@ import msgspec
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import load_shared_app, target_of
-from offpath.cli.frame import framed, option_group, options
+from offpath.cli.frame import app_option, framed, option_group, options
 from offpath.cli.logs import configure
 from offpath.cli.option_values import Duration, given_only, read_by
 from offpath.cli.program import GIVEN
@@ -123,9 +123,7 @@ _family = option_group(
 
 @click.command()
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option(
-    "--app", "named", metavar="MODULE:APP", help="The same as an option.  [env: OFFPATH_APP]"
-)
+@app_option("The same as an option.", "named")
 @_overrides
 @click.option("--processes", type=click.IntRange(1, 256), help="The number of worker processes.")
 @click.option(

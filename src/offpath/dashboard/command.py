@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from offpath.app import App
 from offpath.cli import output
 from offpath.cli.apps import load_shared_app, store_settings
-from offpath.cli.frame import framed, option_group, url_option
+from offpath.cli.frame import app_option, framed, option_group, url_option
 from offpath.config import normal_url
 from offpath.errors import ConfigurationError, MissingExtra
 from offpath.web import auth
@@ -52,7 +52,7 @@ _databases = option_group(
         metavar="NAME=URL",
         help="A database and its name; may be repeated for several.",
     ),
-    click.option("--app", "target", metavar="MODULE:APP", help="The app whose database is shown."),
+    app_option("The app whose database is shown."),
     url_option,
 )
 _terms = option_group(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -19,6 +20,8 @@ _TOLD: Final = 3
 """Candidates that are named."""
 _LOOKED_AT: Final = 100
 """Candidates that are told apart."""
+_CUT: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{1,26}")
+"""An id that a list has cut: a key may look like fewer characters of one."""
 _WHOLE: Final = 32
 """Digits of an id: what has so many is looked for nowhere."""
 
@@ -80,6 +83,52 @@ def _telling(found: Sequence[str]) -> int:
 
 def _shared(one: str, other: str) -> int:
     return next(n for n, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
+
+
+async def finding_whole(app: App, given: str) -> str:
+    """The whole id of a finding that stands; what no id begins with is left as it was given.
+    Raises ``InvalidArgument`` for the beginning of several.
+    """
+    between = id_range(given)
+    if between is None:
+        return given
+    known = await app.store().findings()
+    found = sorted(one.id for one in known if between[0] <= one.id <= between[1])
+    return _only(found, given, "findings") if found else given
+
+
+async def completed(app: App, kind: Kind, given: str) -> str:
+    """The whole id that begins with what was given; that itself, where no id begins so. Raises
+    ``InvalidArgument`` for the beginning of several.
+    """
+    if id_range(given) is None or len(given) >= _WHOLE:
+        return given
+    found = await app.store().ids_beginning(kind, given, limit=_LOOKED_AT)
+    return _only(found, given, f"{kind.value}s") if found else given
+
+
+async def all_completed(app: App, kind: Kind, given: Iterable[str]) -> tuple[str, ...]:
+    """Several, in their order. Raises as :func:`completed`."""
+    return tuple([await completed(app, kind, each) for each in given])
+
+
+async def page_start(app: App, kind: Kind, after: str | None) -> str | None:
+    """The place that a page follows, often an id; None at the first page. Raises as
+    :func:`completed`.
+    """
+    return None if after is None else await completed(app, kind, after)
+
+
+async def group_start(app: App, after: str | None) -> str | None:
+    """The same of a page of groups."""
+    if after is None:
+        return None
+    return await _of_several(app, after) or await completed(app, Kind.JOB, after)
+
+
+async def job_or_key(app: App, target: str) -> str:
+    """The target of a signal: the job whose id begins so, as lists show it, otherwise the key."""
+    return await completed(app, Kind.JOB, target) if _CUT.fullmatch(target) else target
 
 
 async def all_whole(app: App, kind: Kind, given: Iterable[str]) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ async def _opened(app: App) -> AsyncIterator[Economy]:
         yield app.economy
 
 
-economy_command = framed(_economy, app_option("The app that has the economy.  [env: OFFPATH_APP]"))
+economy_command = framed(_economy, app_option("The app that has the economy."))
 """A command on an app's economy, which is its first argument."""
 
 

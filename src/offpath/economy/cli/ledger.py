@@ -22,9 +22,10 @@ from offpath.cli.frame import (
     framed,
     limit_option,
     option_group,
+    options,
+    place_options,
     plain_command,
     store_command,
-    url_option,
 )
 from offpath.cli.option_values import Duration, iso_time, read_by
 from offpath.cli.values import Listing, Said, Shown
@@ -43,6 +44,7 @@ from offpath.economy.cli.ledger_views import (
 from offpath.errors import InvalidArgument, NotFound, OffpathError
 from offpath.model.action import LONGEST_NOTE
 from offpath.model.json_text import decode_json
+from offpath.operating.short_ids import finding_whole
 
 if TYPE_CHECKING:
     from offpath.economy.ledger.checkpoint import SealVerifier, Verification
@@ -263,10 +265,16 @@ def _proving(app: App, part: dict[str, Any]) -> AbstractAsyncContextManager[Note
 )
 @_anchor
 @keys_option
-@url_option
+@options(*place_options)
 @plain_command
 def verify(
-    offline: Path | None, anchor: Path | None, keys: SealVerifier, url: str | None, *, full: bool
+    offline: Path | None,
+    anchor: Path | None,
+    keys: SealVerifier,
+    of_app: str | None,
+    url: str | None,
+    *,
+    full: bool,
 ) -> Shown:
     r"""Verify that the ledger only grew.
 
@@ -277,7 +285,7 @@ def verify(
     offpath ledger verify --offline ledger.jsonl
     """
     if offline is None:
-        return asyncio.run(_verify(store_app(url), keys, _anchored(anchor), full=full))
+        return asyncio.run(_verify(store_app(url, of_app), keys, _anchored(anchor), full=full))
     if anchor is not None:
         raise InvalidArgument("--anchor is for a database: --offline compares with no other")
     from offpath.economy.ledger.export import verify_lines
@@ -353,6 +361,7 @@ async def accept(app: App, *, finding: str, reason: str) -> Shown:
     offpath ledger accept 0192… --reason "restored from the backup of Monday"
     """
     asked = {"reason": reason}
+    finding = await finding_whole(app, finding)
     async with noting(app, "finding.accept", {"id": finding}, asked, note=reason[:LONGEST_NOTE]):
         found = await app.store().accept_finding(finding, reason)
         if found is None:
@@ -401,7 +410,7 @@ async def checkpoint(app: App, *, anchored: Checkpoint | None, signer: Ed25519Si
 @click.argument(
     "file", type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
 )
-@framed(store_app, url_option, json=False)
+@framed(store_app, *place_options, json=False)
 async def export_ledger(app: App, *, file: Path) -> Shown:
     r"""Write the whole ledger to FILE.
 

@@ -14,7 +14,7 @@ import click
 from offpath.app import App
 from offpath.cli.action_log import noting
 from offpath.cli.apps import store_app
-from offpath.cli.frame import option_group, plain_command, store_command, url_option
+from offpath.cli.frame import option_group, options, place_options, plain_command, store_command
 from offpath.cli.option_values import iso_time
 from offpath.cli.values import Shown
 from offpath.economy.cli.ledger_keys import keys_option, signer_given
@@ -69,10 +69,15 @@ async def archive(
 @click.argument("files", type=_FILE, nargs=-1, required=True, metavar="FILE...")
 @click.option("--offline", is_flag=True, help="Prove the files alone, without a database.")
 @keys_option
-@url_option
+@options(*place_options)
 @plain_command
 def verify_archive(
-    files: tuple[Path, ...], keys: SealVerifier, url: str | None, *, offline: bool
+    files: tuple[Path, ...],
+    keys: SealVerifier,
+    of_app: str | None,
+    url: str | None,
+    *,
+    offline: bool,
 ) -> Shown:
     r"""Prove archives and what comes behind them.
 
@@ -88,7 +93,7 @@ def verify_archive(
     proofs, last = verify_archives(files, keys)
     if offline or last is None:
         return archives_shown(files, proofs, None)
-    return asyncio.run(_beside(store_app(url), files, proofs, last))
+    return asyncio.run(_beside(store_app(url, of_app), files, proofs, last))
 
 
 async def _beside(
