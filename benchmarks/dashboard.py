@@ -24,10 +24,15 @@ from rich.table import Table
 
 from benchmarks.report import machine_speed, percentile
 from offpath.app import App
+from offpath.model.lease import LeaseRequest, WorkerInfo
 from offpath.model.stats import KEPT, QueueLevel, StatSpan, pair, written
+from offpath.operating import actions
+from offpath.operating.orders import ActionAsked
 from offpath.store.postgres.session import Database
+from offpath.store.protocol import Store
 from offpath.store.sql import Query
 from offpath.web import auth, dashboard
+from offpath.web.console import shares
 from offpath.web.console.application import API
 from offpath.web.console.readings import READINGS
 
@@ -36,9 +41,15 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 STATEMENTS, DATABASE_MS, ANSWER_MS, WORKER_LOSS = 8, 100.0, 200.0, 0.03
 """The budgets of a page, and of a worker beside twenty viewers."""
 _WARM: Final = 2
-_SHARED: Final = 1.1
-"""Seconds after which nothing is given again that was made for another viewer."""
-_PAIRS: Final = 2
+_REFRESH: Final = 2.0
+"""Seconds between two looks of a viewer, as a page's script has them."""
+_LOOKS: Final = 3
+"""Looks of each viewer at each page."""
+_PAIRS: Final = 5
+_WORKERS: Final = 50
+"""Live workers of other queues, each with some running jobs."""
+_RUNNING: Final = 20
+_DAY: Final = 86_400.0
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +73,7 @@ class PageMeasure(msgspec.Struct, kw_only=True):
     answer_p50: float
     answer_p95: float
     crowded_p95: float
-    """The answer with all viewers at once."""
+    """The answer to one of many viewers, each of whom looks again after two seconds."""
     kilobytes: float
 
     @property
@@ -80,10 +91,11 @@ class PageMeasure(msgspec.Struct, kw_only=True):
 
 _ID = "('0190' || lpad(to_hex(n), 8, '0') || '70008000000000000000')::uuid"
 _JOB = "enqueued_at, run_at, queue, task, input, fingerprint, options"
+_AGO = ", now() - interval '30 days' + n * interval '0.1 second', 'queue'"
+_LATER = ", now() + interval '1 day' + n * interval '0.1 second', 'queue'"
 _COMMON = (
-    "now() - interval '30 days' + n * interval '0.1 second', "
-    "now() - interval '30 days' + n * interval '0.1 second', "
-    "'queue' || n % 20, 'task' || n % 50, '{\"n\": ' || n || '}', '', '{}'"
+    f"now() - interval '30 days' + n * interval '0.1 second'{_AGO} || n % 20, "
+    "'task' || n % 50, '{\"n\": ' || n || '}', '', '{}'"
 )
 
 
@@ -113,9 +125,13 @@ def fill(url: str, sizes: Sizes) -> None:
             f"from generate_series({first_dead}, {first_queued - 1}) n"
         )
         connection.execute(
-            f"insert into offpath.job (id, state, {_JOB}) "
-            f"select {_ID}, case when n % 10 = 0 then 'scheduled' else 'ready' end, {_COMMON} "
-            f"from generate_series({first_queued}, {first_member - 1}) n"
+            f"insert into offpath.job (id, state, {_JOB}) select {_ID}, 'ready', {_COMMON} "
+            f"from generate_series({first_queued}, {first_member - 1}) n where n % 10 <> 0"
+        )
+        later = _COMMON.replace(_AGO, _LATER)
+        connection.execute(
+            f"insert into offpath.job (id, state, {_JOB}) select {_ID}, 'scheduled', {later} "
+            f"from generate_series({first_queued}, {first_member - 1}) n where n % 10 = 0"
         )
         connection.execute(
             f"insert into offpath.job (id, state, finished_at, grouped, group_id, parent, {_JOB}) "
@@ -276,37 +292,45 @@ async def measure(
         for path in urls(known):
             if (await ask(console, path))[0] == HTTPStatus.NOT_FOUND:
                 path = f"{API}{path}"  # noqa: PLW2901 - it is read as JSON alone
-            database, answers, statements, status, size = [], [], 0, 0, 0
-            for each in range(_WARM + rounds):
-                before = spent.statements, spent.seconds
-                status, size, took = await ask(console, path)
-                await asyncio.sleep(_SHARED)
-                if each >= _WARM - 1:
-                    statements = max(statements, spent.statements - before[0])
-                if each >= _WARM:
-                    database.append(1000 * (spent.seconds - before[1]))
-                    answers.append(1000 * took)
-            crowd = await asyncio.gather(
-                *(_viewer(console, path, rounds, n) for n in range(viewers))
-            )
-            measured.append(
-                PageMeasure(
-                    url=path,
-                    status=status,
-                    statements=statements,
-                    database_p50=percentile(database, 0.5),
-                    database_p95=percentile(database, 0.95),
-                    answer_p50=percentile(answers, 0.5),
-                    answer_p95=percentile(answers, 0.95),
-                    crowded_p95=percentile([one for several in crowd for one in several], 0.95),
-                    kilobytes=size / 1024,
-                )
-            )
+            measured.append(await _measured(console, path, spent, viewers, rounds))
     return measured
 
 
-async def _viewer(console: Asgi, path: str, rounds: int, viewer: int) -> list[float]:
-    return [1000 * (await ask(console, path, viewer))[2] for _ in range(rounds)]
+async def _measured(
+    console: Asgi, path: str, spent: Spent, viewers: int, rounds: int
+) -> PageMeasure:
+    database, answers, statements, status, size = [], [], 0, 0, 0
+    with patch.object(shares, "FOR", 0.0):  # nothing that was made before is given again
+        for each in range(_WARM + rounds):
+            before = spent.statements, spent.seconds
+            status, size, took = await ask(console, path)
+            if each >= _WARM:
+                statements = max(statements, spent.statements - before[0])
+                database.append(1000 * (spent.seconds - before[1]))
+                answers.append(1000 * took)
+    looking = (_viewer(console, path, one, viewers) for one in range(viewers))
+    crowd = await asyncio.gather(*looking)
+    return PageMeasure(
+        url=path,
+        status=status,
+        statements=statements,
+        database_p50=percentile(database, 0.5),
+        database_p95=percentile(database, 0.95),
+        answer_p50=percentile(answers, 0.5),
+        answer_p95=percentile(answers, 0.95),
+        crowded_p95=percentile([one for several in crowd for one in several], 0.95),
+        kilobytes=size / 1024,
+    )
+
+
+async def _viewer(console: Asgi, path: str, number: int, viewers: int) -> list[float]:
+    """A viewer's looks at a page, each two seconds; the viewers are spread over them."""
+    answers = []
+    await asyncio.sleep(_REFRESH * number / viewers)
+    for _ in range(_LOOKS):
+        answers.append(1000 * (await ask(console, path, number))[2])
+        await asyncio.sleep(_REFRESH)
+    return answers
 
 
 # -- a worker beside -------------------------------------------------------------------------------
@@ -353,7 +377,7 @@ async def _looker(console: Asgi, number: int) -> None:
     paths = ("/", "/jobs?state=dead", "/queues")
     while True:
         await ask(console, paths[number % len(paths)], number)
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(_REFRESH)
 
 
 async def _rate(url: str, jobs: int) -> float:
@@ -391,23 +415,61 @@ async def run(url: str, sizes: Sizes, viewers: int, rounds: int, jobs: int) -> d
 
 
 async def _known(url: str) -> dict[str, str]:
-    """An example for each path that names one thing."""
+    """One of everything that is not there yet, and an example for each path that names one."""
     app = App(url, auto_start=False)
+
+    @app.task(name="task3", queue="queue3")
+    async def task3(n: int) -> None: ...
+
     async with app:
         store = app.store()
+        for number in range(20):
+            await app.schedules.create(f"schedule{number}", task3.job(number), every=3600.0)
+        for number in range(_WORKERS):
+            await _worker_beside(store, number)
+        event = await app.log.append("orders", "paid", "orders", {"order": 7})
+        await app.webhooks.add("shop", "https://93.184.216.34/hooks", topics=["order.*"])
+        router = app.router("orders", domain="orders", start="beginning")
+        router.route(type="paid", deliver=task3, name="call")
+        await router.record()
         dead = (await app.dead.list(limit=1)).items[0]
+        asked = ActionAsked(verb="job.redrive", target={"ids": [dead.id]})
+        action = await actions.ask(app, asked, actions.Asker(name="ann", via="code"))
         groups = await store.browse_groups(limit=1)
         page = await app.messages.find(limit=1)
-    group = groups[0].id
-    return {
-        "job.id": dead.id,
-        "group.id": group,
-        "group_graph.id": group,
-        "graph.id": group,
-        "queue.name": "queue3",
-        "task.name": "task3",
-        "message.id": page.items[0].id if page.items else "",
-    }
+        steps = {f"{one}.id": dead.id for one in ("job", "steps", "children")}
+        return {
+            **steps,
+            **{f"{one}.id": groups[0].id for one in ("group", "graph")},
+            **{f"{one}.name": "task3" for one in ("task", "task_schema")},
+            **{f"{one}.name": "schedule3" for one in ("schedule", "occurrences")},
+            **{f"{one}.router": "orders" for one in ("attempts", "letters", "checks")},
+            "router.name": "orders",
+            "queue.name": "queue3",
+            "worker.id": "worker3",
+            "endpoint.name": "shop",
+            "event.id": str(event),
+            "action.id": action.id,
+            "message.id": page.items[0].id,
+        }
+
+
+async def _worker_beside(store: Store, number: int) -> None:
+    """A worker of another machine, with some jobs that run."""
+    own = WorkerInfo(
+        id=f"worker{number}",
+        host=f"host{number % 10}",
+        pid=number,
+        version="0.1.0",
+        concurrency=_RUNNING,
+        tasks=tuple(f"task{each}" for each in range(50)),
+        queues=(f"queue{number % 20}",),
+    )
+    await store.register(own, lease_seconds=_DAY)
+    wanted = LeaseRequest(
+        worker=own.id, limit=_RUNNING, tasks=dict.fromkeys(own.tasks, 1), queues=own.queues
+    )
+    await store.lease(wanted)
 
 
 def show(told: dict[str, Any]) -> None:

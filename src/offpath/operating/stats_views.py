@@ -174,7 +174,7 @@ async def stats(
 
 
 def _waits(spans: Iterable[StatSpan]) -> WaitShares:
-    counted = tuple(one for span in spans for one in span.wait.values())
+    counted = (counts_of(one for span in spans for one in span.wait.values()),)
     return WaitShares(
         p50=percentile(counted, 0.5), p95=percentile(counted, _P95), p99=percentile(counted, 0.99)
     )
@@ -287,6 +287,8 @@ def _points(
 
 def _only(span: StatSpan, only: StatChoice) -> StatSpan:
     """The part of a span that was chosen. Waits are known by task and by queue, and not by both."""
+    if only == ALL:
+        return span
     queue, task = only.queue, only.task
 
     def wanted(name: str) -> bool:
@@ -381,13 +383,21 @@ def _sum(jobs: Mapping[str, Mapping[str, int]], what: str) -> int:
     return sum(jobs.get(what, {}).values())
 
 
+def counts_of(counted: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts by the numbers of bounds, those of all together. A chart adds 100,000 of them."""
+    total: dict[str, int] = {}
+    for numbers in counted:
+        for number, count in numbers.items():
+            total[number] = total.get(number, 0) + count
+    return total
+
+
 def percentile(counted: Iterable[Mapping[str, int]], share: float) -> float | None:
     """The bound that a share of what was counted kept to; None where nothing was."""
     total = [0] * (len(TIME_BOUNDS) + 1)
-    for numbers in counted:
-        for number, count in numbers.items():
-            if number.isdecimal() and int(number) < len(total):
-                total[int(number)] += count
+    for number, count in counts_of(counted).items():
+        if number.isdecimal() and int(number) < len(total):
+            total[int(number)] += count
     wanted, below = share * sum(total), 0
     if not wanted:
         return None
