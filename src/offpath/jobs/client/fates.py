@@ -125,7 +125,14 @@ def _which(step: MoveStep, attempts: int | None) -> str:
     attempt = getattr(step.job, "attempt", None)
     if attempt is None:
         return ""
+    if step.move.left is not JobState.RUNNING:  # its attempt was still to come
+        return _after(attempt - 1)
     return f", attempt {attempt}" if attempts is None else f", attempt {attempt} of {attempts}"
+
+
+def _after(failed: int) -> str:
+    """The attempts that a job had which waited; nothing of one that had none."""
+    return f", after {failed} attempt{'' if failed == 1 else 's'}" if failed > 0 else ""
 
 
 def _why(step: MoveStep, failure: Failure | None, detail: LogErrors) -> str:

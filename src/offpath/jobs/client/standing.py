@@ -36,9 +36,11 @@ def of_group(group: GroupRecord) -> str:
 
 
 def of_job(job: JobRecord) -> str:
-    """Its state, its attempt, and why it has not ended; without any foreign text."""
+    """Its state, its attempt if it had one, and why it has not ended; without any foreign text."""
     failed = f" (the last one failed: {job.failures[-1].type})" if job.failures else ""
-    return f"it is {job.state.value}, attempt {job.attempt}{failed}; {_why(job)}"
+    begun = job.state is JobState.RUNNING or failed
+    which = f", attempt {job.attempt}{failed}" if begun else ""
+    return f"it is {job.state.value}{which}; {_why(job)}"
 
 
 def _why(job: JobRecord) -> str:

@@ -29,7 +29,7 @@ async def test_a_job_that_nobody_takes(app: App) -> None:
 
     async with app:
         handle = await lonely.enqueue()
-        with pytest.raises(WaitTimeout, match=r"attempt 1; it is due at .*, and no worker"):
+        with pytest.raises(WaitTimeout, match=r"it is queued; it is due at .*, and no worker"):
             await handle.result(timeout=0.01)
 
 

@@ -66,9 +66,18 @@ def rescued(state: JobState) -> list[MoveStep]:
     return list(moves.rescued([Rescued(job=JOB, state=state)]))
 
 
-def changed(was: JobState, state: JobState, reason: DeadReason | None = None) -> list[MoveStep]:
+def changed(
+    was: JobState, state: JobState, reason: DeadReason | None = None, attempt: int = 1
+) -> list[MoveStep]:
     answer = ChangedJob(
-        id=ID, task="charge", queue="money", group_id=ID, was=was, state=state, reason=reason
+        id=ID,
+        task="charge",
+        queue="money",
+        group_id=ID,
+        was=was,
+        state=state,
+        reason=reason,
+        attempt=attempt,
     )
     return list(moves.changed([answer]))
 
@@ -122,17 +131,22 @@ MATRIX: dict[str, tuple[list[MoveStep], str, str]] = {
     "expired while it waited": (
         changed(_S.QUEUED, _S.DEAD, DeadReason.DEADLINE),
         "ERROR",
-        f"dead: charge {ID}, attempt 1: deadline{SEE}",
+        f"dead: charge {ID}: deadline{SEE}",
     ),
     "its gate cannot fire": (
         changed(_S.BLOCKED, _S.DEAD, DeadReason.UNSATISFIABLE),
         "ERROR",
-        f"dead: charge {ID}, attempt 1: unsatisfiable{SEE}",
+        f"dead: charge {ID}: unsatisfiable{SEE}",
     ),
     "cancelled while it waited": (
         changed(_S.QUEUED, _S.CANCELLED),
         "INFO",
-        f"cancelled: charge {ID}, attempt 1",
+        f"cancelled: charge {ID}",
+    ),
+    "cancelled between two attempts": (
+        changed(_S.QUEUED, _S.CANCELLED, attempt=3),
+        "INFO",
+        f"cancelled: charge {ID}, after 2 attempts",
     ),
 }
 by_case = pytest.mark.parametrize("case", MATRIX)
