@@ -273,6 +273,8 @@ async def test_a_death_is_seen_before_the_lease_ends(
     assert (first, hasty, second) == ([], [], ["doomed"])
     assert [one.job.id for one in await rescue(store)] == [job_id]
     assert await living(store) == ["living"]
+    # it was found dead: whoever lists the workers must not read that it left
+    assert {one.info.id: one.left for one in await store.workers()}["doomed"] is False
 
 
 async def test_what_a_dead_worker_held_beside_jobs_is_free_with_its_death(

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from offpath.health.fleet import WorkerPresence, member
 from offpath.model.lease import Renewed
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -153,6 +154,29 @@ async def test_leaving_is_idempotent(store: Store) -> None:
     await store.deregister("w1")
     await store.deregister("never seen")
     assert await living(store) == ["w2"]
+
+
+async def test_one_that_leaves_is_told_apart_from_one_whose_lease_ran_out(
+    store: Store, clock: ManualClock
+) -> None:
+    await join(store, "leaves", "dies")
+    clock.advance(1)
+    await store.deregister("leaves")
+    clock.advance(LEASE + 1)
+    await store.rescue(limit=10, max_deliveries=3)
+    told = {one.info.id: one for one in await store.workers()}
+    assert {name: one.left for name, one in told.items()} == {"leaves": True, "dies": False}
+    assert member(told["leaves"]).presence is WorkerPresence.STOPPED
+    assert member(told["dies"]).presence is WorkerPresence.GONE
+
+
+async def test_one_that_comes_back_has_not_left(store: Store, clock: ManualClock) -> None:
+    await join(store, "w1")
+    await store.deregister("w1")
+    clock.advance(1)
+    await join(store, "w1")
+    (told,) = await store.workers()
+    assert (told.left, member(told).presence) == (False, WorkerPresence.LIVE)
 
 
 async def test_a_worker_is_seen_by_others(store: Store, other: Store) -> None:

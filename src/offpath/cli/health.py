@@ -20,7 +20,7 @@ from offpath.cli.option_values import Duration
 from offpath.cli.values import Failed, Part, Shown, Table, Value
 from offpath.config import Settings, load_settings
 from offpath.errors import StoreUnavailable
-from offpath.health.fleet import FleetMember, WorkerPresence
+from offpath.health.fleet import FleetMember
 from offpath.health.probe_client import (
     ProbeUnreachable,
     ask_probe,
@@ -203,7 +203,7 @@ def member_table(members: Iterable[FleetMember]) -> Table:
 
 
 def _health(member: FleetMember) -> str:
-    if member.presence is WorkerPresence.GONE:  # its last report is of when it ran
+    if member.presence.ended:  # its last report is of when it ran
         return "-"
     if member.report is None:
         return "unknown"

@@ -48,8 +48,8 @@ def workers() -> None:
 async def list_workers(app: App, *, limit: int) -> Listing:
     r"""List the workers: how their loops go, and what they run.
 
-    A late one has been out of touch for longer than its lease: others take its jobs. One that is
-    gone stopped, or was found dead, within the last hour.
+    A late one has been out of touch for longer than its lease: others take its jobs. One that has
+    stopped left by itself within the last hour, one that is gone was found dead.
 
     \b
     offpath workers list

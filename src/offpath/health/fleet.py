@@ -37,8 +37,15 @@ class WorkerPresence(StrEnum):
     LIVE = "live"
     LATE = "late"
     """Out of touch for longer than its lease: others take its jobs."""
+    STOPPED = "stopped"
+    """It left by itself."""
     GONE = "gone"
-    """It stopped, or was found dead."""
+    """It was found dead, or its lease ran out and it holds nothing any more."""
+
+    @property
+    def ended(self) -> bool:
+        """True if it does not come back, however it went."""
+        return self in {WorkerPresence.STOPPED, WorkerPresence.GONE}
 
 
 class FleetMember(Struct, frozen=True, kw_only=True):
@@ -164,7 +171,7 @@ def member(record: WorkerRecord) -> FleetMember:
     """A worker's record, read."""
     presence = WorkerPresence.LATE if record.late else WorkerPresence.LIVE
     if record.gone_at is not None:
-        presence = WorkerPresence.GONE
+        presence = WorkerPresence.STOPPED if record.left else WorkerPresence.GONE
     return FleetMember(record=record, presence=presence, report=_read(record.report))
 
 

@@ -58,6 +58,15 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     gone_at: datetime | None = None
     """The time when it stopped, or was found dead; None while it is live or late."""
 
+    @property
+    def left(self) -> bool:
+        """True if it ended by itself.
+
+        Then its lease ended as it left, and it took its presence back. A lease that ran out is
+        older than the time when somebody saw that, and a presence outlives whoever was killed.
+        """
+        return self.gone_at is not None and self.gone_at == self.expires_at and not self.presence
+
 
 class WorkerRequest(StrEnum):
     """The requests of an operator to a live worker."""

@@ -28,6 +28,7 @@ MOST_FAULTS = 100
 """Faults that are told, the most frequent first."""
 _SOON = 8
 """Schedules that are named."""
+_MISSING = frozenset((WorkerPresence.LATE, WorkerPresence.GONE))
 
 
 class RouterBrief(Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     blocked: int
     live_workers: int
     workers: int
+    missing_workers: int
+    """Those that are late or were lost, not those that left by themselves."""
     slots: int
     """Jobs that live workers can run at once."""
     counted_to: int = MOST_COUNTED
@@ -128,6 +131,7 @@ async def read(
            for name in ("running", "scheduled", "blocked")},
         live_workers=len(live),
         workers=len(fleet.members),
+        missing_workers=sum(one.presence in _MISSING for one in fleet.members),
         slots=sum(one.info.concurrency for one in live),
         queues=queues,
         rates=rates,

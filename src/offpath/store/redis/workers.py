@@ -81,8 +81,8 @@ async def held(unit: Unit, worker: str) -> list[LeasedJob]:
     return [leased(row.record) for row in (await unit.peek(ids)).values()]
 
 
-async def deregister(unit: Unit, worker: str) -> None:
-    """A worker is gone; what it holds is up for rescue."""
+async def deregister(unit: Unit, worker: str, *, found_dead: bool = False) -> None:
+    """A worker is gone; what it holds is up for rescue. One that leaves takes its presence back."""
     key = keys.WORKER + worker
     gone, expires = await unit.hash_field(key, "g"), await unit.hash_field(key, "x")
     if expires is None or gone is not None:
@@ -90,6 +90,8 @@ async def deregister(unit: Unit, worker: str) -> None:
     now = micros(unit.now)
     unit.run("HSET", key, "g", str(now), "x", str(min(int(expires), now)))
     unit.run("ZREM", keys.LEASES, worker)
+    if not found_dead:
+        unit.run("HDEL", key, "up", "ms")
 
 
 async def notice_deaths(unit: Unit) -> list[str]:
@@ -100,7 +102,7 @@ async def notice_deaths(unit: Unit) -> list[str]:
         worker = each.decode()
         # compared again as it is written: whoever has renewed meanwhile lives
         if await unit.hash_field(keys.WORKER + worker, "ms") is not None:
-            await deregister(unit, worker)
+            await deregister(unit, worker, found_dead=True)
             dead.append(worker)
     if dead:
         await documents.free_claims(unit, frozenset(dead))

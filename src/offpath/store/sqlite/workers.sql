@@ -32,11 +32,13 @@ where job.cancel_requested is not 0
 select 1, asked from offpath_worker where id = :worker and expires_at > :now
 
 -- name: deregister
--- What it holds is up for rescue at once; that it was there is remembered for a time.
+-- What it holds is up for rescue at once; that it was there is remembered for a time. Its presence
+-- ends with it: that of a worker that was found dead stays, and tells the two apart.
 update offpath_worker set
-    gone_at = coalesce(gone_at, :now),
-    expires_at = min(expires_at, :now)
-where id = :worker
+    gone_at = :now,
+    expires_at = min(expires_at, :now),
+    presence = 0
+where id = :worker and gone_at is null
 
 -- name: workers
 -- Every worker, oldest first.

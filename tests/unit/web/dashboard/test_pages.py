@@ -462,6 +462,6 @@ async def test_of_a_worker_that_is_gone_no_loops_are_told() -> None:
         async with app.worker():
             assert "of 100</span>" in (await site_of(app).get("/workers")).text
         page = (await site_of(app).get("/workers")).text
-        assert "</span> gone" in page
+        assert "</span> stopped" in page
         assert "go well" not in page
         assert "of 100" not in page
