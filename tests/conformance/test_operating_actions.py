@@ -17,7 +17,7 @@ from offpath.operating.actions import LEASE, Asker
 from offpath.operating.documents.actions import in_words
 from offpath.operating.orders import ActionAsked
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Store
+from offpath.store.protocol import JobRedrive, Store
 from offpath.testing import FlakyStore
 from tests.conformance.builders import add, die, fresh_id, join, record, start, succeed, take_one
 
@@ -103,6 +103,21 @@ async def test_what_died_again_since_it_was_seen_is_left_alone(
     done = await do(app, "job.redrive", target)
     assert (done.changed, done.reasons) == (0, {"moved_since": 1})
     assert (await record(store, job)).redrives == 1
+
+
+async def test_what_ended_and_came_back_since_it_was_asked_is_left_alone(
+    app: App, store: Store, clock: ManualClock
+) -> None:
+    """It did not match then; a second operator has put it back meanwhile."""
+    (dead, before) = await dead_jobs(store, clock, 2)
+    await store.redrive([JobRedrive(id=before, delay=3_600)])
+    clock.advance(1)
+    asked = await actions.ask(app, ActionAsked(verb="job.cancel", target=ALL_OF_TASK), ANN)
+    clock.advance(1)
+    await store.redrive([JobRedrive(id=dead)])
+    done = await actions.carry_out(app, asked)
+    assert (done.changed, done.reasons) == (1, {"moved_since": 1})
+    assert await states(store, [dead, before]) == ["queued", "cancelled"]
 
 
 async def test_the_moment_of_asking_is_not_in_the_future(

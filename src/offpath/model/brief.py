@@ -44,6 +44,8 @@ class JobBrief(Quiet, frozen=True, kw_only=True, gc=False):
     """The type of its last failure."""
     error: str | None = None
     """The beginning of that failure's message."""
+    redriven_at: datetime | None = None
+    """The time when it was last put back after it had ended."""
     unreadable: str | None = None
     """The columns of its row that cannot be read, with their content."""
 

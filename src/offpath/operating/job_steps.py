@@ -124,11 +124,21 @@ def _sorted_out(
     for one in chunk.records:
         if one.state not in allowed:
             left[f"is_{one.state.value}"] += 1
-        elif before and allowed <= TERMINAL and one.finished_at and one.finished_at > before:
+        elif before is not None and _moved_since(one, before, allowed):
             left["moved_since"] += 1
         else:
             able.append(one.id)
     return able, left
+
+
+def _moved_since(one: JobRecord | JobBrief, moment: datetime, allowed: frozenset[JobState]) -> bool:
+    """True if a job was not what it is at the moment of asking: it has ended, or come back, since.
+
+    Jobs that were named are what their asker wants, also when another has put them back.
+    """
+    if allowed <= TERMINAL:
+        return one.finished_at is not None and one.finished_at > moment
+    return isinstance(one, JobBrief) and one.redriven_at is not None and one.redriven_at > moment
 
 
 # -- what is done ----------------------------------------------------------------------------------

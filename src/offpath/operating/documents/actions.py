@@ -91,7 +91,7 @@ _REASONS = {
     "unknown": "unknown (any more)",
     "gone_or_busy": "gone, or has not answered many other requests",
     "led_elsewhere": "led by another worker: run it there, or by force",
-    "moved_since": "ended again since",
+    "moved_since": "ended or came back since",
     "behind_its_gate": "still behind a gate: redrive the failed jobs that it waits for",
     "refused": "could not be: a unique key is taken, or undoing is still to come",
 }

@@ -29,6 +29,7 @@ from offpath.model.route import LogEvent
 from offpath.store.browse import MOST_COUNTED_DEAD, MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
 from offpath.store.memory import groups, messages, reads
 from offpath.store.memory.part import MemoryPart
+from offpath.store.memory.tables import Tables
 from offpath.store.memory.workflow_rows import MemoryGate
 from offpath.store.protocol import MOST_ON_A_PAGE
 from offpath.store.rows.faults import NOTHING as NO_FAULTS
@@ -65,7 +66,7 @@ class MemoryBrowse(MemoryPart):
             for job in looked
             if all(test(job) for test in tests) and _says(job, text, arguments=arguments)
         ][: size + 1]
-        items = tuple(_brief(job) for job in found[:size])
+        items = tuple(_brief(self._tables, job) for job in found[:size])
         if len(found) > size:
             last = items[-1]
             return BriefPage(
@@ -256,7 +257,7 @@ class MemoryBrowse(MemoryPart):
             jobs[each] for lane in self._tables.lanes if lane.queue == queue for each in lane.ready
         ]
         best = sorted(ready, key=lambda job: (-job.priority, job.run_at, job.id))
-        return [_brief(job) for job in best[: min(max(limit, 0), MOST_ON_A_PAGE)]]
+        return [_brief(self._tables, job) for job in best[: min(max(limit, 0), MOST_ON_A_PAGE)]]
 
     async def newest_events(
         self, *, domain: str | None = None, before: int | None = None, limit: int = 50
@@ -308,7 +309,7 @@ def _member(job: JobRecord) -> GraphMember:
     return GraphMember(id=job.id, task=job.task, state=job.state, parent=job.parent, gate=job.gate)
 
 
-def _brief(job: JobRecord) -> JobBrief:
+def _brief(tables: Tables, job: JobRecord) -> JobBrief:
     failure = job.failure
     return JobBrief(
         id=job.id,
@@ -331,4 +332,5 @@ def _brief(job: JobRecord) -> JobBrief:
         limit_key=job.limit_key,
         error_type=None if failure is None else failure.type,
         error=None if failure is None else failure.message[:LONGEST_MESSAGE],
+        redriven_at=tables.redriven.get(job.id),
     )

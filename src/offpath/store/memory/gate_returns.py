@@ -101,3 +101,4 @@ def _wait_again(tables: Tables, now: datetime, job: JobRecord, run_at: datetime)
         tables.agree(job.id, replace(terms, gated_delay=None))
     tables.file(waiting_again(job, run_at), now)
     tables.fault_keys.pop(job.id, None)
+    tables.redriven[job.id] = now

@@ -70,6 +70,8 @@ def redrive(tables: Tables, now: datetime, redrives: Sequence[JobRedrive]) -> li
         if after is not None:
             tables.file(after, now)
             tables.fault_keys.pop(job.id, None)
+            if job.state.terminal:
+                tables.redriven[job.id] = now
             answers.append(changed(job, after))
     opened = [answer.id for answer in answers if answer.was.terminal]
     return answers + gate_returns.bring_back(tables, now, opened, behind)

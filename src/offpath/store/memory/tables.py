@@ -76,6 +76,7 @@ class Tables:
         "occurrences",
         "pauses",
         "posts",
+        "redriven",
         "routers",
         "running_of",
         "runs",
@@ -96,6 +97,7 @@ class Tables:
         self.lanes = Lanes()
         self.held: dict[str, dict[str, None]] = {}  # worker -> its running jobs, oldest first
         self.fault_keys: dict[str, str] = {}  # dead job -> the fault of its last attempt
+        self.redriven: dict[str, datetime] = {}  # job -> when it was last put back
         self.keys: dict[str, str] = {}  # unique key -> who has it
         self.declarations: dict[tuple[str, str, str], Declaration] = {}  # by kind, name, text
         self.actions: dict[str, ActionRecord] = {}
@@ -251,6 +253,7 @@ class Tables:
         del self.jobs[job.id]
         self._terms.pop(job.id, None)
         self.fault_keys.pop(job.id, None)
+        self.redriven.pop(job.id, None)
         if job.unique_key is not None:
             self.release_key(job.unique_key, job.id)
         self.groups.forget(job, self.root_of(job.group_id))

@@ -134,7 +134,8 @@ select
     j.id::text, j.task, j.queue, j.state, j.priority, offpath.micros(j.run_at),
     offpath.micros(j.enqueued_at), j.attempt, j.deliveries, coalesce(j.group_id, j.id::text),
     j.parent, j.tags::text, j.worker, j.cancel_requested::int, offpath.micros(j.started_at),
-    offpath.micros(j.finished_at), j.reason, j.limit_key, f.type, left(f.message, 300)
+    offpath.micros(j.finished_at), j.reason, j.limit_key, f.type, left(f.message, 300),
+    offpath.micros(j.redriven_at)
 from offpath.job j
 left join lateral (
     select o.type, o.message

@@ -98,6 +98,9 @@ set state = case
     losses = case when j.finished_at is null then j.losses else 0 end,
     suspected = case when j.finished_at is null then j.suspected end,
     redrives = j.redrives + case when j.finished_at is null then 0 else 1 end,
+    redriven_at = case
+        when j.finished_at is null then j.redriven_at else (select clock.now from clock)
+    end,
     error_key = null,
     deadline = case
         when j.finished_at is null then j.deadline

@@ -334,6 +334,7 @@ def _brief(row: BriefRow) -> JobBrief:
         limit_key=row.limit_key,
         error_type=row.error_type,
         error=row.error,
+        redriven_at=readable(row.redriven_at),
     )
 
 
@@ -358,5 +359,6 @@ _PLAIN: Final = BriefRow(
     limit_key=None,
     error_type=None,
     error=None,
+    redriven_at=None,
 )
 _BRIEFS: Final = Shape.of(_PLAIN, _brief, lambda job, bad: replace(job, unreadable=mark(bad)))

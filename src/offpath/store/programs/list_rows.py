@@ -28,6 +28,7 @@ class BriefRow(NamedTuple):
     limit_key: str | None
     error_type: str | None
     error: str | None
+    redriven_at: int | None
 
 
 class MemberRow(NamedTuple):

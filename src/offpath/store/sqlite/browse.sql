@@ -229,7 +229,7 @@ select
     job.id, job.task, job.queue, job.state, job.priority, job.run_at, job.enqueued_at,
     job.attempt, job.deliveries, job.group_id, job.parent, job.tags, job.worker,
     job.cancel_requested, job.started_at, job.finished_at, job.reason, job.limit_key, past.type,
-    substr(json_extract(past.failure, '$.message'), 1, 300)
+    substr(json_extract(past.failure, '$.message'), 1, 300), job.redriven_at
 from offpath_job as job
 left join offpath_failure as past on past.seq = (
     select last.seq from offpath_failure as last

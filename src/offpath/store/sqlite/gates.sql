@@ -343,6 +343,7 @@ update or ignore offpath_job set
     losses = 0,
     suspected = null,
     redrives = redrives + 1,
+    redriven_at = :now,
     error_key = null,
     changed_at = :now,
     cancel_requested = 0,

@@ -57,6 +57,7 @@ update or ignore offpath_job set
     losses = case when finished_at is null then losses else 0 end,
     suspected = case when finished_at is null then suspected end,
     redrives = redrives + (finished_at is not null),
+    redriven_at = case when finished_at is null then redriven_at else :now end,
     error_key = null,
     changed_at = case when finished_at is null then changed_at else :now end,
     cancel_requested = 0,

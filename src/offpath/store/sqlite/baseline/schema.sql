@@ -1,4 +1,4 @@
--- steps: 1 to 32, e58d519ef24e513613af80a081812d2338c28fd794a77285dc13259eac1ef8fb
+-- steps: 1 to 33, 3a5716caf221a4f09dd848bc06fe48f7937718b78f38fdc324031f1986975ad6
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -78,7 +78,8 @@ CREATE TABLE offpath_job (
             when json_valid(dependents) then json_type(dependents) in ('array', 'object')
             else dependents is null
         end
-    ), headers text, error_key text) strict;
+    ), headers text, error_key text, redriven_at integer
+    constraint job_redriven_at_readable check (redriven_at between -62135596800000000 and 253402300799999999)) strict;
 
 CREATE INDEX offpath_job_running on offpath_job (worker)
 where state = 'running';
