@@ -22,6 +22,7 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.page_reads import NOTHING, PageReads, reads_of
 from benchmarks.report import machine_speed, percentile
 from offpath.app import App
 from offpath.model.lease import LeaseRequest, WorkerInfo
@@ -38,7 +39,7 @@ from offpath.web.console.readings import READINGS
 
 TOKEN: Final = "the token of the viewer number {number}"  # noqa: S105 - of the run alone
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
-STATEMENTS, DATABASE_MS, ANSWER_MS, WORKER_LOSS = 8, 100.0, 200.0, 0.03
+STATEMENTS, DATABASE_MS, ANSWER_MS, ROWS, WORKER_LOSS = 8, 100.0, 200.0, 50_000, 0.03
 """The budgets of a page, and of a worker beside twenty viewers."""
 _WARM: Final = 2
 _REFRESH: Final = 2.0
@@ -75,6 +76,8 @@ class PageMeasure(msgspec.Struct, kw_only=True):
     crowded_p95: float
     """The answer to one of many viewers, each of whom looks again after two seconds."""
     kilobytes: float
+    reads: PageReads
+    """The reads of its statements."""
 
     @property
     def within(self) -> bool:
@@ -84,6 +87,8 @@ class PageMeasure(msgspec.Struct, kw_only=True):
             and self.statements <= STATEMENTS
             and self.database_p95 <= DATABASE_MS
             and self.crowded_p95 <= ANSWER_MS
+            and self.reads.rows <= ROWS
+            and not self.reads.whole
         )
 
 
@@ -192,13 +197,15 @@ class Spent:
     """
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self.queries: list[Query] = []
+        self.of_one: list[Query] = []
+        """The statements of the last page that one viewer alone has asked for."""
         self.seconds = 0.0
 
     @property
     def statements(self) -> int:
         """The number of statements that were sent."""
-        return len(self.names)
+        return len(self.queries)
 
 
 @contextmanager
@@ -208,7 +215,7 @@ def counted() -> Iterator[Spent]:
     pipeline: Any = vars(Database)["_pipeline"]
 
     async def timing(self: Database, connection: Any, queries: Sequence[Query]) -> Any:  # noqa: ANN401 - theirs
-        spent.names += (one.name for one in queries)
+        spent.queries += queries
         began = time.perf_counter()
         try:
             return await pipeline(self, connection, queries)
@@ -288,11 +295,13 @@ async def measure(
     """Every page, first by one viewer alone, then by all of them at once."""
     console = _console(url, viewers)
     measured = []
-    with counted() as spent:
+    with counted() as spent, psycopg.connect(url, autocommit=True) as beside:
         for path in urls(known):
             if (await ask(console, path))[0] == HTTPStatus.NOT_FOUND:
                 path = f"{API}{path}"  # noqa: PLW2901 - it is read as JSON alone
-            measured.append(await _measured(console, path, spent, viewers, rounds))
+            one = await _measured(console, path, spent, viewers, rounds)
+            reads = await asyncio.to_thread(reads_of, beside, spent.of_one)
+            measured.append(msgspec.structs.replace(one, reads=reads))
     return measured
 
 
@@ -304,6 +313,7 @@ async def _measured(
         for each in range(_WARM + rounds):
             before = spent.statements, spent.seconds
             status, size, took = await ask(console, path)
+            spent.of_one = spent.queries[before[0] :]
             if each >= _WARM:
                 statements = max(statements, spent.statements - before[0])
                 database.append(1000 * (spent.seconds - before[1]))
@@ -320,6 +330,7 @@ async def _measured(
         answer_p95=percentile(answers, 0.95),
         crowded_p95=percentile([one for several in crowd for one in several], 0.95),
         kilobytes=size / 1024,
+        reads=NOTHING,
     )
 
 
@@ -477,6 +488,7 @@ def show(told: dict[str, Any]) -> None:
     table = Table(title=f"dashboard: {told['sizes']}, {told['viewers']} viewers")
     columns = (
         *("url", "status", "statements", "db p50", "db p95", "p50", "p95", "crowd p95", "KiB"),
+        *("rows", "blocks"),
         "",
     )
     for column in columns:
@@ -489,6 +501,8 @@ def show(told: dict[str, Any]) -> None:
             str(one.statements),
             *(f"{each:.1f}" for each in (*database, *answer, one.crowded_p95)),
             f"{one.kilobytes:.0f}",
+            f"{one.reads.rows}{' whole' if one.reads.whole else ''}",
+            str(one.reads.buffers),
             "" if one.within else "over",
         )
     console = Console()

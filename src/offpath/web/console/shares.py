@@ -1,6 +1,7 @@
 """Answers that are given again for a second, and made once for all who wait for them.
 
-Fifty viewers cost one: who asks while an answer is being made waits for that one.
+Fifty viewers cost one: who asks while an answer is being made waits for that one. An answer that
+cost much is given again for longer, so that who looks takes a small part of a busy database.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from weakref import WeakKeyDictionary
 T = TypeVar("T")
 FOR: Final = 1.0
 """Seconds in which an answer is given again."""
+_TIMES: Final = 20.0
+"""The same in times of what it took to make it, where that is more."""
+_LONGEST: Final = 5.0
+"""The bound of that, in times of the usual time."""
 _MOST: Final = 100
 """Answers that are kept: a crawler of filters must not fill the memory."""
 
@@ -23,6 +28,7 @@ class SharedAnswers:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, Any]] = {}
+        """By key the time until which an answer is given, and the answer."""
         self._slow: dict[str, tuple[float, Any]] = {}
         self._changes = 0
         # by loop: a server of threads may have several, and a task belongs to one
@@ -33,7 +39,7 @@ class SharedAnswers:
     async def get(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
         """The answer of ``make``, or the one that was made for another within the last second."""
         kept = self._kept.get(key)
-        if kept is not None and monotonic() - kept[0] < FOR:
+        if kept is not None and monotonic() < kept[0]:
             found: T = kept[1]
             return found
         coming = self._coming.setdefault(asyncio.get_running_loop(), {})
@@ -85,7 +91,7 @@ class SharedAnswers:
         if len(self._kept) >= _MOST:
             self._kept.clear()
         if changes == self._changes:  # else it may tell what was before the change
-            self._kept[key] = (began, answer)
+            self._kept[key] = (_until(began, monotonic()), answer)
         return answer
 
     @staticmethod
@@ -94,3 +100,8 @@ class SharedAnswers:
             del coming[key]
         if not done.cancelled():
             done.exception()  # it was told to whoever waited, if anybody still did
+
+
+def _until(began: float, made: float) -> float:
+    """The time until which an answer is given again, which was made between these."""
+    return began + min(max(FOR, _TIMES * (made - began)), _LONGEST * FOR)

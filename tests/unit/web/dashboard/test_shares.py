@@ -53,6 +53,27 @@ async def test_an_answer_is_given_again_for_a_second(monkeypatch: pytest.MonkeyP
     assert await answers.get("a", make) == 2
 
 
+@pytest.mark.parametrize(("took", "kept"), [(0.01, 1.0), (0.1, 2.0), (1.5, 5.0)])
+async def test_an_answer_that_cost_more_is_given_again_for_longer(
+    monkeypatch: pytest.MonkeyPatch, took: float, kept: float
+) -> None:
+    now, made = 100.0, 0
+
+    async def make() -> int:
+        nonlocal now, made
+        now += took
+        made += 1
+        return made
+
+    monkeypatch.setattr(shares, "monotonic", lambda: now)
+    answers = SharedAnswers()
+    assert await answers.get("a", make) == 1
+    now = 100.0 + kept - 0.01
+    assert await answers.get("a", make) == 1
+    now = 100.0 + kept + 0.01
+    assert await answers.get("a", make) == 2
+
+
 async def test_what_is_made_before_a_change_is_given_to_nobody_who_comes_after() -> None:
     answers, make = SharedAnswers(), Maker()
     early = asyncio.ensure_future(answers.get("a", make))
