@@ -59,9 +59,8 @@ def _explained(connection: psycopg.Connection[Any], query: Query) -> dict[str, A
     with connection.transaction(force_rollback=True):
         for pin in ("settle_in", "settle_in_freely"):
             connection.execute(SQL[pin].pyformat.encode())
-        row = connection.execute(text.encode(), query.params).fetchone()
-    assert row is not None
-    found: dict[str, Any] = row[0][0]
+        [(plans,)] = connection.execute(text.encode(), query.params).fetchall()
+    found: dict[str, Any] = plans[0]
     return found
 
 

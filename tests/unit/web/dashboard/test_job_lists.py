@@ -156,3 +156,9 @@ async def test_a_fault_is_redriven_alone(app: offpath.App) -> None:
 
 async def _raise(text: str) -> None:
     raise RuntimeError(text)
+
+
+async def test_a_job_that_no_worker_has_had_is_in_no_attempt(site: Site) -> None:
+    waiting = (await site.get("/jobs?task=export&state=queued")).text
+    assert waiting.count('title="No worker has had it"') == waiting.count('<tr id="job-') > 0
+    assert "No worker has had it" not in (await site.get("/jobs?task=send_mail&state=dead")).text
