@@ -49,6 +49,27 @@ def test_it_says_what_stands_still_and_why(run: Run, url: str) -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_what_may_be_more_than_was_counted_is_told_so(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert " 3+" not in run("status", "--url", url).output
+    monkeypatch.setattr(status, "MOST_COUNTED", 3)
+    told = run("status", "--url", url).output
+    assert "3+, the oldest" in told
+    assert next(line.split() for line in told.splitlines() if line.startswith("mail"))[2] == "3+"
+
+
+def test_a_worker_that_left_is_not_missing(run: Run, url: str) -> None:
+    asyncio.run(_come_and_go(url))
+    assert "0 live\n" in run("status", "--url", url).output
+
+
+async def _come_and_go(url: str) -> None:
+    app = offpath.App(url, auto_start=False)
+    async with app, app.worker(queues=("other",)):
+        pass
+
+
 def test_programs_read_the_overview_of_the_dashboard(run: Run, url: str) -> None:
     told = json.loads(run("status", "--json", "--url", url).stdout)
     assert (told["due"], told["live_workers"]) == (3, 0)

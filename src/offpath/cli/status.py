@@ -12,6 +12,7 @@ from offpath.cli import output
 from offpath.cli.frame import store_command, wants_json
 from offpath.cli.option_values import Duration
 from offpath.cli.values import Fields, Part, Shown, Table
+from offpath.health.fleet import MOST_COUNTED
 from offpath.operating import overview
 from offpath.operating.documents.faults import FaultDocument, FaultsDocument
 from offpath.operating.overview import Overview
@@ -77,15 +78,25 @@ def _verdict(seen: Overview) -> list[Part]:
 
 
 def _figures(seen: Overview) -> dict[str, str]:
+    missing = f", {seen.missing_workers:,} late or gone" if seen.missing_workers else ""
     oldest = f", the oldest {output.ago(seen.oldest_due_at)}" if seen.oldest_due_at else ""
     return {
-        "due": f"{seen.due:,}{oldest}",
+        "due": f"{_counted(seen.due)}{oldest}",
         "running": f"{seen.running:,} of {seen.slots:,} slots",
-        "scheduled": f"{seen.scheduled:,}",
-        "blocked": f"{seen.blocked:,}",
+        "scheduled": _counted(seen.scheduled),
+        "blocked": _counted(seen.blocked),
         "dead": f"{seen.faults.looked_at:,}{'+' if seen.faults.more else ''}",
-        "workers": f"{seen.live_workers:,} live of {seen.workers:,}",
+        "workers": f"{seen.live_workers:,} live{missing}",
     }
+
+
+def _counted(jobs: int) -> str:
+    """A number of jobs; of more than are counted in a queue it is told that there may be more."""
+    return f"{jobs:,}{'+' if jobs >= MOST_COUNTED else ''}"
+
+
+def _cell(jobs: int) -> str | int:
+    return jobs if jobs < MOST_COUNTED else _counted(jobs)
 
 
 def _queues(seen: Overview) -> Table:
@@ -99,10 +110,10 @@ def _queue(one: QueueStanding) -> tuple[str | int, ...]:
     return (
         one.name,
         one.state,
-        one.ready,
+        _cell(one.ready),
         output.ago(one.oldest_due_at) or "-",
-        one.scheduled,
-        one.blocked,
+        _cell(one.scheduled),
+        _cell(one.blocked),
         one.running,
         served,
     )
