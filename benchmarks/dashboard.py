@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 from unittest.mock import patch
@@ -298,19 +298,25 @@ async def measure(
     measured = []
     with counted() as spent, psycopg.connect(url, autocommit=True) as beside:
         for path in urls(known):
-            if (await ask(console, path))[0] == HTTPStatus.NOT_FOUND:
-                path = f"{API}{path}"  # noqa: PLW2901 - it is read as JSON alone
+            with _unshared():
+                if (await ask(console, path))[0] == HTTPStatus.NOT_FOUND:
+                    path = f"{API}{path}"  # noqa: PLW2901 - it is read as JSON alone
             one = await _measured(console, path, spent, viewers, rounds)
             reads = await asyncio.to_thread(reads_of, beside, spent.of_one)
             measured.append(msgspec.structs.replace(one, reads=reads))
     return measured
 
 
+def _unshared() -> AbstractContextManager[object]:
+    """A block in which no answer is given again that was made before."""
+    return patch.object(shares, "FOR", 0.0)
+
+
 async def _measured(
     console: Asgi, path: str, spent: Spent, viewers: int, rounds: int
 ) -> PageMeasure:
     database, answers, statements, status, size = [], [], 0, 0, 0
-    with patch.object(shares, "FOR", 0.0):  # nothing that was made before is given again
+    with _unshared():
         for each in range(_WARM + rounds):
             before = spent.statements, spent.seconds
             status, size, took = await ask(console, path)

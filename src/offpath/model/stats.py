@@ -172,12 +172,12 @@ def merged(spans: Iterable[StatSpan]) -> StatSpan:
         wait=_added(one.wait for one in several),
         queue_wait=_added(one.queue_wait for one in several),
         run=_added(one.run for one in several),
-        levels=_joined(one.levels for one in several),
+        levels=joined_levels(one.levels for one in several),
         workers=(sum(one.workers[0] for one in several), sum(one.workers[1] for one in several)),
         messages=_added(one.messages for one in several),
         passed=dict(passed),
-        streams=_joined(one.streams for one in several),
-        lags=_joined(one.lags for one in several),
+        streams=joined_levels(one.streams for one in several),
+        lags=joined_levels(one.lags for one in several),
     )
 
 
@@ -196,7 +196,8 @@ def _added(several: Iterable[Mapping[str, Mapping[str, int]]]) -> Numbers:
     return total
 
 
-def _joined(several: Iterable[Mapping[str, L]]) -> dict[str, L]:
+def joined_levels(several: Iterable[Mapping[str, L]]) -> dict[str, L]:
+    """Levels by name, those of several spans together."""
     total: dict[str, L] = {}
     for more in several:
         for name, level in more.items():

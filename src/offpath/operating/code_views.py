@@ -10,7 +10,7 @@ from typing import Final
 
 from offpath.app import App
 from offpath.errors import NotFound
-from offpath.health.fleet import FleetMember, WorkerPresence, member
+from offpath.health.fleet import MOST_DUE, FleetMember, WorkerPresence, member
 from offpath.jobs.define.task_verbs import AnyTask
 from offpath.model.fan_out import TASK as FAN_OUT
 from offpath.model.health import LoopReport
@@ -31,7 +31,6 @@ from offpath.store.browse import MOST_LOOKED_AT
 from offpath.store.protocol import Backlog
 from offpath.sweeps.registry import SweepInfo
 
-_MOST_DUE: Final = 1_000
 _MOST_FAULTS: Final = 20
 _SLOWEST: Final = 10
 _PACKAGES: Final = (
@@ -68,7 +67,7 @@ def _installed(name: str) -> str | None:
 
 async def tasks(app: App) -> TaskList:
     """The tasks that this app defines, that live workers run, or of which jobs are due."""
-    live, due = await asyncio.gather(_live(app), app.store().backlog(limit=_MOST_DUE))
+    live, due = await asyncio.gather(_live(app), app.store().backlog(limit=MOST_DUE))
     names = {*app.tasks, *(one.task for one in due)}
     names.update(task for one in live for task in one.record.info.tasks)
     return TaskList(
@@ -81,7 +80,7 @@ async def task(app: App, name: str) -> TaskShown:
     store = app.store()
     live, due, tally, running = await asyncio.gather(
         _live(app),
-        store.backlog(limit=_MOST_DUE),
+        store.backlog(limit=MOST_DUE),
         store.faults(limit=_MOST_FAULTS, most=MOST_LOOKED_AT, task=name),
         list_views.longest_running(app, name, limit=_SLOWEST),
     )

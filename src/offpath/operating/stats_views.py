@@ -19,11 +19,12 @@ from offpath.model.stats import (
     MINUTE,
     QUARTER,
     SECONDS,
+    Numbers,
     QueueLevel,
     StatRow,
     StatSpan,
     WaitLevel,
-    merged,
+    joined_levels,
     queue_of,
     read,
     task_of,
@@ -157,7 +158,7 @@ async def stats(
         store.stats(since=since, until=until),
         store.stats(since=then, until=then + width) if compared else _no_rows(),
     )
-    spans = spans_of(rows, since, step)
+    spans = chosen_spans(rows, since, step, only)
     old = points_of(before, then, then + width, coarse, only) if compared else ()
     return StatsDocument(
         range=chosen,
@@ -165,8 +166,8 @@ async def stats(
         until=until,
         step=step,
         **asdict(only),
-        points=_points(spans, since, until, step, only),
-        waits=_waits(_only(one, only) for one in spans.values()),
+        points=_points(spans, since, until, step),
+        waits=_waits(spans.values()),
         yesterday=old,
         yesterday_step=coarse if compared else 0,
         kept=store.capabilities.offers(Profile.OPERATING),
@@ -216,35 +217,44 @@ def rates_of(rows: Sequence[StatRow]) -> dict[str, QueueRate]:
     spans: dict[datetime, list[StatSpan]] = {}
     for row in rows:
         spans.setdefault(row.at, []).append(read(row.body))
-    told = [merged(spans[at]) for at in sorted(spans)]
+    every = [span for several in spans.values() for span in several]
+    ended = _ended_by_queue(every)
+    levels = [joined_levels(one.levels for one in spans[at]) for at in sorted(spans)]
     last = max(row.at + timedelta(seconds=row.step) for row in rows)
     seconds = (last - min(spans)).total_seconds()
-    whole = merged(told)
-    names = {queue_of(one) for numbers in whole.jobs.values() for one in numbers}
-    return {name: _rate(name, told, whole, seconds) for name in names | whole.levels.keys()}
+    names = ended.keys() | {name for one in levels for name in one}
+    return {
+        name: QueueRate(
+            arrived=max(ended.get(name, 0) + _change(levels, name), 0.0) / seconds,
+            ended=ended.get(name, 0) / seconds,
+            wait_p95=percentile((span.queue_wait.get(name, {}) for span in every), _P95),
+        )
+        for name in names
+    }
 
 
-def _rate(name: str, told: Sequence[StatSpan], whole: StatSpan, seconds: float) -> QueueRate:
-    ended = sum(
-        number
-        for what in _ENDS
-        for one, number in whole.jobs.get(what, {}).items()
-        if queue_of(one) == name
-    )
-    known = [level for span in told if (level := _level_of(span, name)) is not None]
-    change = known[-1] - known[0] if known else 0.0
-    return QueueRate(
-        arrived=max(ended + change, 0.0) / seconds,
-        ended=ended / seconds,
-        wait_p95=percentile([whole.queue_wait.get(name, {})], _P95),
-    )
+def _ended_by_queue(spans: Iterable[StatSpan]) -> dict[str, int]:
+    """The jobs that ended, of every queue in which anything was done."""
+    ended: dict[str, int] = {}
+    for span in spans:
+        for what, numbers in span.jobs.items():
+            for one, number in numbers.items():
+                queue = queue_of(one)
+                ended[queue] = ended.get(queue, 0) + (number if what in _ENDS else 0)
+    return ended
 
 
-def _level_of(span: StatSpan, name: str) -> float | None:
+def _change(levels: Sequence[Mapping[str, QueueLevel]], name: str) -> float:
+    """The jobs of a queue that wait more at the end than at first."""
+    known = [level for one in levels if (level := _level_of(one, name)) is not None]
+    return known[-1] - known[0] if known else 0.0
+
+
+def _level_of(levels: Mapping[str, QueueLevel], name: str) -> float | None:
     """The jobs of a queue that waited; none of one of which a look at all queues tells nothing."""
-    if not span.levels:
+    if not levels:
         return None
-    level = _level([span.levels[name]]) if name in span.levels else None
+    level = _level([levels[name]]) if name in levels else None
     return 0.0 if level is None else level["ready"] + level["scheduled"] + level["blocked"]
 
 
@@ -256,31 +266,57 @@ def points_of(
     only: StatChoice = ALL,
 ) -> tuple[StatPoint, ...]:
     """The points of a range. One of which no row tells is empty, and not zero."""
-    return _points(spans_of(rows, since, step), since, until, step, only)
+    return _points(chosen_spans(rows, since, step, only), since, until, step)
 
 
-def spans_of(rows: Iterable[StatRow], since: datetime, step: int) -> dict[int, StatSpan]:
-    """The spans of a range by their numbers, the rows of each as one.
+def chosen_spans(
+    rows: Iterable[StatRow], since: datetime, step: int, only: StatChoice
+) -> dict[int, StatSpan]:
+    """The spans of a range by their numbers, of what was chosen, the rows of each as one.
 
     Each row is read once: those of two days are megabytes.
     """
     width = timedelta(seconds=step)
     told: dict[int, list[StatSpan]] = {}
     for row in rows:
-        told.setdefault((row.at - since) // width, []).append(read(row.body))
-    return {number: merged(several) for number, several in told.items()}
+        told.setdefault((row.at - since) // width, []).append(_only(read(row.body), only))
+    return {number: _summed(several) for number, several in told.items()}
+
+
+def _summed(several: Sequence[StatSpan]) -> StatSpan:
+    """Spans as one, of which no names are told: a point needs sums, and there may be thousands."""
+    if len(several) == 1:
+        return several[0]
+    return StatSpan(
+        jobs=_nameless([one.jobs for one in several]),
+        wait={"": counts_of(numbers for one in several for numbers in one.wait.values())},
+        run={"": counts_of(numbers for one in several for numbers in one.run.values())},
+        levels=joined_levels(one.levels for one in several),
+        workers=(sum(one.workers[0] for one in several), sum(one.workers[1] for one in several)),
+        messages=_nameless([one.messages for one in several]),
+        passed={"": sum(sum(one.passed.values()) for one in several)},
+        streams=joined_levels(one.streams for one in several),
+        lags=joined_levels(one.lags for one in several),
+    )
+
+
+def _nameless(several: Sequence[Numbers]) -> Numbers:
+    """Counts by the first of their two names alone."""
+    total: dict[str, int] = {}
+    for numbers in several:
+        for name, counts in numbers.items():
+            total[name] = total.get(name, 0) + sum(counts.values())
+    return {name: {"": count} for name, count in total.items()}
 
 
 def _points(
-    spans: Mapping[int, StatSpan], since: datetime, until: datetime, step: int, only: StatChoice
+    spans: Mapping[int, StatSpan], since: datetime, until: datetime, step: int
 ) -> tuple[StatPoint, ...]:
     width = timedelta(seconds=step)
     found: list[StatPoint] = []
     waiting: float | None = None
     for number in range((until - since) // width):
-        known = spans.get(number)
-        span = None if known is None else _only(known, only)
-        point, waiting = _point(since + number * width, span, waiting)
+        point, waiting = _point(since + number * width, spans.get(number), waiting)
         found.append(point)
     return tuple(found)
 

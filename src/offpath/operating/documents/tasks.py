@@ -22,7 +22,7 @@ class TaskDocument(Struct, frozen=True, kw_only=True):
     workers: int
     """Live workers that run it."""
     ready: int
-    """Its due jobs, counted up to 1,000 in each queue."""
+    """Its due jobs, counted up to 100 in each queue."""
 
 
 class TaskList(Struct, frozen=True, kw_only=True):

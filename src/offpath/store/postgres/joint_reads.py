@@ -23,6 +23,10 @@ T = TypeVar("T")
 
 MOST_JOINED: Final = 24
 """Questions in one statement: its plan is made anew each time, and grows with them."""
+_APART: Final = frozenset(("stats",))
+"""Statements whose answers are megabytes of text: as JSON within JSON they would be written twice,
+which took longer than to read them.
+"""
 _TURNS: Final = 3
 """Turns of the loop for which a question waits: who asks through tasks of tasks comes in them."""
 _rows: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
@@ -93,7 +97,7 @@ class JointRunner(PostgresRunner):
         return await asyncio.gather(*(self._ask(query, how) for query in send.queries))
 
     async def _ask(self, query: Query, how: How) -> Rows:
-        current = self._current()
+        current = self._begun() if query.name in _APART else self._current()
         question = next((one for one in current.questions if one.query == query), None)
         if question is None:
             question = _Question(query, asyncio.get_running_loop().create_future())
@@ -110,8 +114,12 @@ class JointRunner(PostgresRunner):
         """The round that still takes questions. It is of this loop, as the pool is."""
         current = self._round
         if current is None or current.left or len(current.questions) >= MOST_JOINED:
-            current = self._round = _Round()
-            current.task = asyncio.create_task(self._answer(current), name="offpath-reads")
+            current = self._round = self._begun()
+        return current
+
+    def _begun(self) -> _Round:
+        current = _Round()
+        current.task = asyncio.create_task(self._answer(current), name="offpath-reads")
         return current
 
     async def _answer(self, current: _Round) -> None:
