@@ -298,7 +298,7 @@ async def measure(
     measured = []
     with counted() as spent, psycopg.connect(url, autocommit=True) as beside:
         for path in urls(known):
-            with _unshared():
+            with unshared():
                 if (await ask(console, path))[0] == HTTPStatus.NOT_FOUND:
                     path = f"{API}{path}"  # noqa: PLW2901 - it is read as JSON alone
             one = await _measured(console, path, spent, viewers, rounds)
@@ -307,7 +307,7 @@ async def measure(
     return measured
 
 
-def _unshared() -> AbstractContextManager[object]:
+def unshared() -> AbstractContextManager[object]:
     """A block in which no answer is given again that was made before."""
     return patch.object(shares, "FOR", 0.0)
 
@@ -316,7 +316,7 @@ async def _measured(
     console: Asgi, path: str, spent: Spent, viewers: int, rounds: int
 ) -> PageMeasure:
     database, answers, statements, status, size = [], [], 0, 0, 0
-    with _unshared():
+    with unshared():
         for each in range(_WARM + rounds):
             before = spent.statements, spent.seconds
             status, size, took = await ask(console, path)

@@ -36,6 +36,7 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "deadline": TIME,
         "unique_until": TIME,
         "changed_at": TIME,
+        "redriven_at": TIME,
         "wait_since": TIME,
         "blocked_until": TIME,
         "turn_at": TIME,

@@ -11,7 +11,7 @@ from offpath.model.gate import GateState
 from offpath.model.job import DeadReason, Failure, JobFilter, JobState, LeasedJob
 from offpath.model.settlement import Dead, Succeeded
 from offpath.runtime.clock import ManualClock
-from offpath.store.protocol import Store
+from offpath.store.protocol import JobRedrive, Store
 from tests.conformance.builders import (
     START,
     TASK,
@@ -133,10 +133,24 @@ async def test_a_brief_holds_nothing_that_a_job_carries(store: Store, clock: Man
     await end(store, job, Succeeded(result='"hunter2"'))
     (brief,) = (await store.browse(ALL)).items
     known = await record(store, job.id)
-    for name in set(JobBrief.__struct_fields__) - {"error", "error_type"}:
+    for name in set(JobBrief.__struct_fields__) - {"error", "error_type", "redriven_at"}:
         assert getattr(brief, name) == getattr(known, name), name
     assert "hunter2" not in repr(brief)
     assert not any("hunter2" in str(getattr(brief, name)) for name in brief.__struct_fields__)
+
+
+async def test_a_brief_tells_when_a_job_was_last_put_back(store: Store, clock: ManualClock) -> None:
+    await join(store)
+    job = await start(store)
+    await fail(store, job, failure("x", type="Boom"))
+    (brief,) = (await store.browse(ALL)).items
+    assert brief.redriven_at is None
+    clock.advance(60)
+    await store.redrive([JobRedrive(id=job.id)])
+    clock.advance(60)
+    await store.redrive([JobRedrive(id=job.id)])  # it waits: that it is due now is no return
+    (brief,) = (await store.browse(ALL)).items
+    assert brief.redriven_at == START + timedelta(seconds=60)
 
 
 async def test_each_filter_of_a_list_is_a_filter_of_browse(

@@ -205,14 +205,16 @@ ILL = WorkerReport(
 
 
 def test_one_healthy_worker_is_enough_and_the_late_and_gone_do_not_count() -> None:
-    gone = member(_record(None, gone_at=Rig().clock.now(), late=True))
+    stopped = member(_record(None, gone_at=Rig().clock.now(), late=True))
+    gone = member(_record(None, gone_at=Rig().clock.now(), late=True, presence=True))
     late, ill, well = member(_record(None, late=True)), member(_record(ILL)), member(_record(None))
-    assert [one.presence for one in (gone, late, ill)] == ["gone", "late", "live"]
+    told = [one.presence for one in (stopped, gone, late, ill)]
+    assert told == ["stopped", "gone", "late", "live"]
 
     def reasons(*members: object) -> tuple[str, ...]:
         return FleetHealth(members=members, gauges=()).reasons  # type: ignore[arg-type]
 
-    assert reasons(gone, late) == ("no worker is live",)
+    assert reasons(stopped, gone, late) == ("no worker is live",)
     assert reasons(gone, late, ill) == ("worker w: loop claim: x",)
     assert reasons(ill, well) == ()
 

@@ -27,8 +27,8 @@ class SharedAnswers:
     """Answers by key."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[float, Any]] = {}
-        """By key the time until which an answer is given, and the answer."""
+        self._kept: dict[str, tuple[float, float, Any]] = {}
+        """By key when an answer was begun, the seconds that it took, and the answer."""
         self._slow: dict[str, tuple[float, Any]] = {}
         self._changes = 0
         # by loop: a server of threads may have several, and a task belongs to one
@@ -39,8 +39,8 @@ class SharedAnswers:
     async def get(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
         """The answer of ``make``, or the one that was made for another within the last second."""
         kept = self._kept.get(key)
-        if kept is not None and monotonic() < kept[0]:
-            found: T = kept[1]
+        if kept is not None and monotonic() < kept[0] + _kept_for(kept[1]):
+            found: T = kept[2]
             return found
         coming = self._coming.setdefault(asyncio.get_running_loop(), {})
         making = coming.get(key)
@@ -91,7 +91,7 @@ class SharedAnswers:
         if len(self._kept) >= _MOST:
             self._kept.clear()
         if changes == self._changes:  # else it may tell what was before the change
-            self._kept[key] = (_until(began, monotonic()), answer)
+            self._kept[key] = (began, monotonic() - began, answer)
         return answer
 
     @staticmethod
@@ -102,6 +102,6 @@ class SharedAnswers:
             done.exception()  # it was told to whoever waited, if anybody still did
 
 
-def _until(began: float, made: float) -> float:
-    """The time until which an answer is given again, which was made between these."""
-    return began + min(max(FOR, _TIMES * (made - began)), _LONGEST * FOR)
+def _kept_for(took: float) -> float:
+    """The seconds in which an answer is given again that took so long."""
+    return min(max(FOR, _TIMES * took), _LONGEST * FOR)
