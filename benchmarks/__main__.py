@@ -145,10 +145,12 @@ def dashboard_command(
     url: str | None, viewers: int, rounds: int, jobs: int, *, as_json: bool, **sizes: int
 ) -> None:
     """Every page of the dashboard over a large Postgres, and a worker beside its viewers."""
-    from benchmarks import dashboard
+    from benchmarks import dashboard, dashboard_rows
 
     with fresh_store("postgres", url or DEFAULT_POSTGRES) as place:
-        told = asyncio.run(dashboard.run(place, dashboard.Sizes(**sizes), viewers, rounds, jobs))
+        told = asyncio.run(
+            dashboard.run(place, dashboard_rows.Sizes(**sizes), viewers, rounds, jobs)
+        )
     if as_json:
         click.echo(msgspec.json.encode(told))
     else:

@@ -10,11 +10,11 @@ from typing import Final
 import psycopg
 import pytest
 
-from benchmarks import dashboard
+from benchmarks import dashboard, dashboard_rows
 from benchmarks.page_reads import reads_of
 from tests.servers import Databases
 
-SIZES: Final = dashboard.Sizes(
+SIZES: Final = dashboard_rows.Sizes(
     ended=60_000, queued=20_000, dead=10_000, messages=20_000, members=1_000
 )
 MOST_READ: Final = 75_000

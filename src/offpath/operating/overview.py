@@ -67,7 +67,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     live_workers: int
     workers: int
     missing_workers: int
-    """Those that are late or were lost, not those that left by themselves."""
+    """Workers that are late or were lost, not those that left by themselves."""
     slots: int
     """Jobs that live workers can run at once."""
     counted_to: int = MOST_COUNTED
