@@ -55,7 +55,7 @@ _DAY: Final = 86_400.0
 
 
 class PageMeasure(msgspec.Struct, kw_only=True):
-    """What one page cost. Times are milliseconds, at the median and at the 95th percentile."""
+    """The cost of one page. Times are milliseconds, at the median and at the 95th percentile."""
 
     url: str
     status: int
@@ -87,7 +87,7 @@ class PageMeasure(msgspec.Struct, kw_only=True):
 
 
 class Spent:
-    """What the store of this process has spent: statements, and seconds until their answers.
+    """The spendings of the store of this process: statements, and seconds until their answers.
 
     BEGIN and COMMIT are statements too, and so is a setting.
     """

@@ -88,7 +88,7 @@ def fill(url: str, sizes: Sizes) -> None:
 
 
 def _fill_stats(connection: psycopg.Connection[Any]) -> None:
-    """As many rows as are kept: each step from where the shorter one ends."""
+    """Write as many rows as are kept: each step from where the shorter one ends."""
     body = written(
         StatSpan(
             jobs={
