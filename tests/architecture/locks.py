@@ -46,6 +46,8 @@ BESIDE = {
     "ledger_leaf": "written under the turn of checkpoints",
     "ledger_link": "written under the account's row",
     "ledger_posting": "written under the account's row",
+    "ledger_retired": "written under the turn of checkpoints",
+    "ledger_trim": "written under the turn of checkpoints",
     "limit_nudge": "added only; taken in under the limit's row",
     "limit_part": "written with the row of its line",
     "occurrence": "written under the schedule's row",

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from offpath.economy import Clawback, ReversePayout, credits
+from offpath.economy.ledger.archive_files import write_archive
 from offpath.economy.ledger.checkpoint import seal, verify_last
 from offpath.economy.ledger.proof import prove
+from offpath.economy.ledger.removal import trim
 from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import LedgerError
 from offpath.runtime.clock import ManualClock
@@ -34,12 +36,12 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     "account": ("account", "id = 'ann:spendable'"),
     "debt": ("account", "id = 'dan:owed'"),
     "debt's link": ("link", "account = 'dan:owed' and number = 1"),
-    "posting": ("posting", "seq = 1"),
+    "posting": ("posting", "seq = 6"),
     "link": ("link", "account = 'ann:spendable' and number = 1"),
     "payout": ("side", "kind = 'payout' and state = 'RESERVED'"),
     "payout that ended": ("side", "kind = 'payout' and state = 'SETTLED'"),
     "subscription": ("side", "kind = 'subscription'"),
-    "grant": ("side", "kind = 'promo'"),
+    "grant": ("side", "kind = 'promo' and owner = 'joy'"),
     "sale": ("side", "kind = 'sale' and id = 'o1'"),
     "entitlement": ("side", "kind = 'entitlement' and owner = 'ann' and state = 'OWNED'"),
     "key": ("key", "key = 'first'"),
@@ -47,6 +49,10 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     "checkpoint": ("checkpoint", "id = 'c2'"),
     "earlier checkpoint": ("checkpoint", "id = 'c1'"),
     "leaf": ("leaf", "account = 'ann:spendable'"),
+    "trim": ("trim", "number = 1"),
+    "kept posting": ("retired", "posting is not null"),
+    "removed posting": ("retired", "posting is null"),
+    "link that was left": ("link", "account = 'zed:spendable'"),
 }
 """The row of a table that is altered, by what it is of."""
 _STATES: Final = {
@@ -64,6 +70,7 @@ async def built(store: Store, clock: ManualClock) -> None:
     """A ledger with a row of each kind, sealed twice, and some postings since."""
     clock.set(START)
     market = Marketplace(store=store, clock=clock, signer=SIGNER)
+    await _trimmed(store, market)
     committed(await market.top_up("ann", "50.00", key="first"))
     await market.payout("sel", 70)
     paid, back = await market.payout("sam", 70, submitted=True), await market.payout("sid", 70)
@@ -80,6 +87,18 @@ async def built(store: Store, clock: ManualClock) -> None:
     committed(await market.promo("joy", "3.00"))
     await _sealed(store, "c2")
     committed(await market.top_up("ann", "1.00"))
+
+
+async def _trimmed(store: Store, market: Marketplace) -> None:
+    """Postings that were archived and removed, and one that was kept whole."""
+    committed(await market.promo("zoe", "3.00"))
+    for _ in range(2):
+        committed(await market.top_up("zed", "1.00"))
+    await _sealed(store, "c0")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "old.gz"
+        await write_archive(store, path, SIGNER)
+        await trim(store, path, SIGNER, now=lambda: 2, keep=0)
 
 
 async def _sealed(store: Store, name: str) -> None:
@@ -166,7 +185,7 @@ class Hand(SqlTamper):
         kind = self.kind(table, column)
         if column == "state":
             return f"'{_STATES.get(what, 'SOLD')}'"
-        if column in _DOCUMENTS:
+        if column in _DOCUMENTS or (table, column) == ("retired", "posting"):
             return '\'{"kind":"gift"}\''
         if column == "entries":
             return "array[7]::bigint[]" if kind == "list" else "'[7]'"
@@ -267,7 +286,7 @@ This page is written by a run: `python -m tests.attacks.tampering`, on a ledger 
 kind that was sealed twice. One column of one row is altered, and then every check is made. A test
 compares the page with such a run.
 
-*Raw* is who may write and has every trigger against him, *owner* is who puts the triggers aside.
+*Raw* is who may write and has every trigger against them, *owner* is who puts the triggers aside.
 `refused` is refused by the database itself. Else the cell says which checks find it: `verify` is
 the sweep and `offpath ledger verify`, `verify --full` reads all, `prove --light` reads the accounts
 and what payouts cost, `prove` replays every chain and compares every row beside the postings. `not

@@ -13,6 +13,7 @@ from offpath.model.ledger.book import Book
 from offpath.model.ledger.decision import Declined, LedgerOp
 from offpath.model.ledger.needs import AttemptNeed
 from offpath.model.ledger.records import Receipt, SideKey
+from offpath.model.ledger.trims import Trim
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
@@ -137,6 +138,43 @@ async def _prune(store: Store, clock: ManualClock) -> Call:
     )
 
 
+async def _trimmed(store: Store) -> Trim:
+    """A ledger that is sealed after its first postings; the trim that may begin."""
+    await done(store, *(plain(10 + n, ANN, id=f"old{n}") for n in range(3)))
+    sealed = checkpoint("c1", posting=3, v=4)
+    await store.save_checkpoint(sealed, leaves(await store.ledger_accounts()))
+    await done(store, plain(5, BOB, id="late"))
+    return Trim(
+        number=1,
+        checkpoint="c1",
+        posting=3,
+        until=NOW,
+        at=NOW,
+        file="a.gz",
+        archive="ab",
+        kept="cd",
+        kid="k",
+        signature="s",
+    )
+
+
+async def _keep_whole(store: Store, clock: ManualClock) -> Call:
+    await _trimmed(store)
+    return lambda: store.keep_postings(1, ["old0", "old2", "none"])
+
+
+async def _begin_trim(store: Store, clock: ManualClock) -> Call:
+    trim = await _trimmed(store)
+    return lambda: store.begin_trim(trim)
+
+
+async def _trim_step(store: Store, clock: ManualClock) -> Call:
+    trim = await _trimmed(store)
+    await store.keep_postings(1, ["old1"])
+    assert await store.begin_trim(trim)
+    return lambda: store.trim_postings(limit=5)
+
+
 SCENARIOS: dict[str, Scenario] = {
     "post": _post,
     "commit": _commit,
@@ -144,6 +182,9 @@ SCENARIOS: dict[str, Scenario] = {
     "lease_sides": _lease,
     "save_checkpoint": _seal,
     "prune_ledger": _prune,
+    "keep_postings": _keep_whole,
+    "begin_trim": _begin_trim,
+    "trim_postings": _trim_step,
 }
 
 

@@ -20,6 +20,7 @@ from offpath.model.ledger.needs import AttemptNeed, LotsNeed, Needs, RaisedNeed
 from offpath.model.ledger.plain import posting_op
 from offpath.model.ledger.posting import Entry, NewPosting
 from offpath.model.ledger.records import Receipt, SideKey, SideRow
+from offpath.model.ledger.trims import Trim
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
 from offpath.store.protocol import Store
@@ -121,6 +122,8 @@ class Pass(Struct, frozen=True):
     seconds: float
     prune: bool
     seal: bool
+    trim: bool = False
+    """By the checkpoint before the one that is sealed now, two steps of it."""
 
 
 @st.composite
@@ -158,7 +161,7 @@ def streams(draw: DrawFn) -> list[Any]:
         steps.append(batch)
         if draw(st.booleans()):
             seconds = draw(st.sampled_from([0.001, 0.5, 1.0, 3.0]))
-            steps.append(Pass(seconds, draw(st.booleans()), draw(st.booleans())))
+            steps.append(Pass(seconds, *(draw(st.booleans()) for _ in range(3))))
     return steps
 
 
@@ -180,14 +183,39 @@ async def _run(store: Store, clock: ManualClock, steps: list[Any]) -> list[Any]:
                 found = await store.ledger_accounts()
                 told.append(
                     await store.save_checkpoint(
-                        checkpoint(f"c{n}", prev=sealed), leaves(found[:: n % 2 + 1])
+                        checkpoint(f"c{n}", prev=sealed, posting=await store.ledger_last()),
+                        leaves(found[:: n % 2 + 1]),
                     )
                 )
                 sealed = f"c{n}"
+            if step.trim:
+                told.append(await _trimmed(store, n))
             continue
         decided = await store.post([one.operation() for one in step])
         told.extend(map(_told, decided))
     return [told, await _held(store)]
+
+
+async def _trimmed(store: Store, n: int) -> Any:
+    """Some of the trim that is under way, or of a new one by the last checkpoint."""
+    trims, sealed = await store.ledger_trims(), await store.ledger_checkpoints(limit=1)
+    begun = False
+    if sealed and (not trims or trims[0].finished):
+        trim = Trim(
+            number=len(trims) + 1,
+            checkpoint=sealed[0].id,
+            posting=sealed[0].posting or 0,
+            until=n,
+            at=n,
+            file=f"{n}.gz",
+            archive="ab",
+            kept="cd",
+            kid="k",
+            signature="s",
+        )
+        await store.keep_postings(trim.number, [f"p{n}", f"t{n}", "none"])
+        begun = await store.begin_trim(trim)
+    return begun, [await store.trim_postings(limit=2) for _ in range(2)]
 
 
 def _told(decided: Decided) -> Any:
@@ -208,6 +236,24 @@ async def _held(store: Store) -> list[Any]:
         await store.ledger_leaves(),
         await store.ledger_moved(),
         await store.ledger_checkpoints(),
+        await _gone(store),
+    ]
+
+
+async def _gone(store: Store) -> list[Any]:
+    trims = await store.ledger_trims()
+    names = [f"{kind}{n}" for kind in "pt" for n in range(1, 50)]
+    retired = await store.ledger_retired(ids=names)
+    whole = {one.id: one for one in await store.ledger_postings(ids=names)}
+    kept = [one for trim in trims for one in await store.ledger_retired(trim=trim.number)]
+    ends = [until for trim in trims for until in (trim.posting, trim.done)]
+    return [
+        trims,
+        [replace(one, posting=one.posting and replace(one.posting, seq=0)) for one in retired],
+        [(one.id, one.file) for one in kept],
+        [replace(whole[name], seq=0) for name in sorted(whole)],
+        [await store.ledger_standings(until) for until in ends],
+        [await store.ledger_standings(until, ids=ACCOUNTS[:2]) for until in ends],
     ]
 
 

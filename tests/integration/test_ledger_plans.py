@@ -34,8 +34,11 @@ from tests.servers import Databases
 MOST_READ = 3_000
 """Rows that one scan may touch for a batch of 100, out of 40,000."""
 
-_TABLES = ("account", "posting", "link", "side", "key", "attempt", "leaf", "checkpoint")
-_BIG = {f"ledger_{name}" for name in _TABLES} - {"ledger_checkpoint"}
+_TABLES = (
+    *("account", "posting", "link", "side", "key", "attempt", "leaf", "checkpoint"),
+    *("retired", "trim"),
+)
+_BIG = {f"ledger_{name}" for name in _TABLES} - {"ledger_checkpoint", "ledger_trim"}
 _FILL = """
     set session_replication_role = replica;
     insert into offpath.ledger_account (id, balance, raised, number, head)
@@ -69,6 +72,14 @@ _FILL = """
     select 'out:usr_' || n % 1000, 'key_' || n, 1, n, n from generate_series(1, 40000) as n;
     insert into offpath.ledger_leaf (account, number, head, sum)
     select id, number, head, -balance from offpath.ledger_account;
+    insert into offpath.ledger_trim (
+        number, posting, until, at, checkpoint, file, archive, kept, kid, signature
+    )
+    values (1, 20000, 1, 1, 'c0', 'a.gz', 'ab', 'cd', 'k', 's');
+    insert into offpath.ledger_retired (id, trim)
+    select 'txn_' || n, 1 from generate_series(1, 100) as n
+    union all
+    select 'gone_' || n, 1 from generate_series(1, 40000) as n;
     reset session_replication_role
 """
 
@@ -191,6 +202,11 @@ def _keep() -> tuple[Query, ...]:
         *pruned,
         SQL["put_leaves"](batch=to_json(leaves)),
         SQL["hold_sides"](kind="payout", ids=to_json(["row_0"]), until=1),
+        *next(ledger_upkeep.keep_postings(D, 1, [f"txn_{n}" for n in range(BATCH)])).queries,
+        SQL["next_trim"](limit=BATCH),
+        SQL["retire_postings"](number=1, after=0, through=BATCH),
+        SQL["trim_links"](after=0, through=BATCH, boundary=20_000),
+        SQL["drop_trimmed"](after=0, through=BATCH),
     )
 
 
@@ -217,6 +233,10 @@ def _read() -> tuple[Query, ...]:
         SQL["ledger_checkpoints"](before="", limit=BATCH),
         SQL["ledger_leaves"](**page),
         SQL["ledger_leaves_of"](ids=users, **page),
+        SQL["ledger_standings"](until=10**9, **page),
+        SQL["ledger_standings_of"](until=10**9, ids=users, **page),
+        SQL["ledger_retired_of"](ids=to_json([f"gone_{n}" for n in range(BATCH)]), **page),
+        SQL["ledger_kept"](trim=1, **page),
     )
 
 

@@ -101,6 +101,8 @@ class Listing:
     """The option that takes ``next``."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the document beside the items."""
+    said: Sequence[str] = ()
+    """Lines for people about the page, on standard error."""
     exit: int = DONE
 
     @property
@@ -116,10 +118,10 @@ class Listing:
 
     @property
     def notes(self) -> Sequence[str]:
-        """The way to the next page."""
+        """The lines about the page, and the way to the next one."""
         if self.next is UNSET or self.next is None:
-            return ()
-        return (f"more: add {self.option} {self.next}",)
+            return self.said
+        return (*self.said, f"more: add {self.option} {self.next}")
 
 
 def next_of(found: Sequence[T], limit: int, place: Callable[[T], str | int]) -> str | int | None:

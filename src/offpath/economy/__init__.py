@@ -1,6 +1,11 @@
 """A credits economy: ``from offpath.economy import Economy, TopUp, Spend, ...``."""
 
-from offpath.economy.archives import ProvedArchives, archive_postings, prove_archives
+from offpath.economy.archives import (
+    ProvedArchives,
+    archive_postings,
+    prove_archives,
+    trim_postings,
+)
 from offpath.economy.economy import DECLINED, Economy
 from offpath.economy.file_feed import FileFeed
 from offpath.economy.inbound import accept_operation, event_key
@@ -58,6 +63,7 @@ from offpath.economy.sweeps.runs import EconomyResult, EconomyRun, SweepInput
 from offpath.economy.webhooks import provider_event, webhook_door
 from offpath.economy.worker import EconomyWorker
 from offpath.model.ledger.faults import (
+    Archived,
     ChainBroken,
     Commingling,
     CurrencyMismatch,
@@ -88,6 +94,7 @@ __all__ = [
     "Actor",
     "Adjust",
     "ArchiveProof",
+    "Archived",
     "CancelSubscription",
     "ChainBroken",
     "CheckpointAnchor",
@@ -173,6 +180,7 @@ __all__ = [
     "seal_checkpoint",
     "settle_due_payouts",
     "sweep_fees_due",
+    "trim_postings",
     "usd",
     "verify_checkpoint",
     "webhook_door",

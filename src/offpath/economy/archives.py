@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -14,9 +15,16 @@ from offpath.economy.economy import Economy
 from offpath.economy.ledger.archive import ArchiveProof
 from offpath.economy.ledger.archive_files import verify_archives, write_archive
 from offpath.economy.ledger.archive_live import Continuation, continued
+from offpath.economy.ledger.removal import trim
 from offpath.economy.ledger.signatures import Signer
+from offpath.errors import InvalidArgument
+from offpath.model import checks
 from offpath.model.ledger.faults import EconomyConfigInvalid
+from offpath.model.ledger.trims import Trim
 from offpath.runtime.threads import in_own_thread
+
+KEEP: Final = timedelta(days=90)
+"""The time for which postings stay in the ledger, unless another is given."""
 
 
 class ProvedArchives(Struct, frozen=True, kw_only=True):
@@ -69,6 +77,50 @@ async def prove_archives(economy: Economy, paths: Sequence[str | PathLike[str]])
     proofs, last = await in_own_thread(work)
     live = None if last is None else await continued(economy.app.store(), last)
     return ProvedArchives(archives=tuple(proofs), ledger=live)
+
+
+async def trim_postings(
+    economy: Economy, path: str | PathLike[str], *, keep: float | timedelta = KEEP
+) -> Trim:
+    """Remove the postings that an archive has from the ledger; what was trimmed stays proved from
+    the archive, and the rest from where it ends.
+
+    The archive must hold, go on from the one before, and have been sealed
+    longer ago than ``keep``. Each step is a transaction of its own: a call that was cut off is
+    finished by the next one. Raises ``InvalidArgument`` for an archive that may not be trimmed by
+    (it says why), for a ``keep`` that is shorter than credits wait or windows are compared, and
+    while a payout is open that was asked for before its end; ``Archived`` when it was done before;
+    ``ChainBroken`` while a mismatch stands; ``EconomyConfigInvalid`` without a signer.
+    """
+    return await trimmed(economy, path, _signer(economy), keep=keep)
+
+
+async def trimmed(
+    economy: Economy, path: str | PathLike[str], signer: Signer, *, keep: float | timedelta
+) -> Trim:
+    """The same with a signer that the economy need not have."""
+    seconds, least = checks.seconds(keep, "keep"), _least(economy)
+    if seconds < least:
+        raise InvalidArgument(
+            f"keep is at least {least:,.0f} seconds: so long credits wait or windows are compared"
+        )
+    await economy.app.open()
+    clock = economy.app.clock
+    return await trim(
+        economy.app.store(),
+        Path(path),
+        signer,
+        now=lambda: round(clock.now().timestamp() * 1_000),
+        keep=round(seconds * 1_000),
+    )
+
+
+def _least(economy: Economy) -> float:
+    """The time for which decisions and comparisons look back, in seconds."""
+    settings = economy.settings
+    every = settings.reconcile_every
+    compared = 0.0 if every is None else settings.reconcile_lag + 2 * every
+    return max(economy.rules.longest / 1_000, compared)
 
 
 def _signer(economy: Economy) -> Signer:

@@ -22,6 +22,11 @@ link follows the one before it (number, prev, balance), an account's balance, he
 those of its last link, side rows have a known kind and state, one row per unique key, one record
 per idempotency key, and postings, links and checkpoints are neither changed nor removed
 by an UPDATE or a DELETE (a trigger).
+
+A trim alone removes postings, those that a signed archive has (:meth:`LedgerStore.begin_trim`). Of
+each chain the last link up to the trim's boundary stays, with the metadata of its posting: so each
+chain goes on from a link that the checkpoint at the boundary signed. The id of what was removed is
+kept, and never used again. The chain of the audit is never shortened.
 """
 
 from __future__ import annotations
@@ -47,10 +52,11 @@ if TYPE_CHECKING:
         SideRow,
         Totals,
     )
+    from offpath.model.ledger.trims import Retired, Trim
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """The numbers of rows in a ledger."""
+    """The numbers of rows in a ledger, without what trims have removed."""
 
     accounts: int = 0
     postings: int = 0
@@ -110,7 +116,7 @@ class LedgerReads(Protocol):
         self, *, ids: Sequence[str] = (), after: int = 0, limit: int = 1000
     ) -> list[PostingRecord]:
         """The postings of these ids (in no order), or all in the order of their commits from
-        ``after`` on.
+        ``after`` on. Of those that a trim has removed, only what it kept whole, and by id alone.
 
         Two that share no account may stand either way round, and the first of them may come to be
         seen after the second: who pages while others post may pass over it. Done again in this
@@ -149,7 +155,7 @@ class LedgerReads(Protocol):
 
     async def ledger_sums(self) -> dict[str, int]:
         """The sum of all entries (not of cached balances) by currency: 0 each, or something is
-        wrong.
+        wrong. Of a chain that was trimmed, what its first link goes on from counts too.
         """
         ...
 
@@ -171,6 +177,24 @@ class LedgerReads(Protocol):
         """Accounts, by id, that are not as the last checkpoint's leaf has them: moved on, new,
         gone, or whose link of the leaf's number is missing or has another hash than the leaf.
         """
+        ...
+
+    async def ledger_trims(self) -> list[Trim]:
+        """All trims, the latest first."""
+        ...
+
+    async def ledger_standings(
+        self, until: int, *, ids: Sequence[str] = (), after: str = "", limit: int = 1000
+    ) -> list[LinkRecord]:
+        """The last link of each account up to the posting of number ``until``, by account: of these
+        accounts, or of all.
+        """
+        ...
+
+    async def ledger_retired(
+        self, *, ids: Sequence[str] = (), trim: int = 0, after: str = "", limit: int = 1000
+    ) -> list[Retired]:
+        """Postings that were removed, by id: these, or those that a trim keeps whole."""
         ...
 
 
@@ -221,6 +245,28 @@ class LedgerStore(LedgerReads, Protocol):
         """
         ...
 
+    async def keep_postings(self, trim: int, ids: Sequence[str]) -> None:
+        """Keep these postings whole for a trim that is about to begin: rows that are open name
+        them. A repeat does nothing, and neither does an id that no posting has.
+        """
+        ...
+
+    async def begin_trim(self, trim: Trim) -> bool:
+        """Write a trim of which nothing is done yet.
+
+        False, and nothing is written, unless its number follows that of the last one, which must be
+        finished and end before it, and its checkpoint is there and covers its posting.
+        """
+        ...
+
+    async def trim_postings(self, *, limit: int) -> int:
+        """Look at the next postings of the trim that is under way, at most ``limit``, and remove
+        their links, but for the last one of each account up to the boundary, and those postings of
+        which no link is left. Returns how many it looked at: 0 when the trim is finished, or there
+        is none. Each call is one transaction.
+        """
+        ...
+
     def ledger_snapshot(self) -> AbstractAsyncContextManager[LedgerReads]:
         """All reads within see the ledger as it was at one moment, whatever is posted meanwhile.
 
@@ -236,6 +282,9 @@ class WithoutLedger:
     lease_sides = refused(Profile.LEDGER, LedgerStore.lease_sides)
     save_checkpoint = refused(Profile.LEDGER, LedgerStore.save_checkpoint)
     prune_ledger = refused(Profile.LEDGER, LedgerStore.prune_ledger)
+    keep_postings = refused(Profile.LEDGER, LedgerStore.keep_postings)
+    begin_trim = refused(Profile.LEDGER, LedgerStore.begin_trim)
+    trim_postings = refused(Profile.LEDGER, LedgerStore.trim_postings)
     ledger_snapshot = refused_at_once(Profile.LEDGER, LedgerStore.ledger_snapshot)
     ledger_accounts = refused(Profile.LEDGER, LedgerStore.ledger_accounts)
     ledger_debts = refused(Profile.LEDGER, LedgerStore.ledger_debts)
@@ -254,3 +303,6 @@ class WithoutLedger:
     ledger_checkpoints = refused(Profile.LEDGER, LedgerStore.ledger_checkpoints)
     ledger_leaves = refused(Profile.LEDGER, LedgerStore.ledger_leaves)
     ledger_moved = refused(Profile.LEDGER, LedgerStore.ledger_moved)
+    ledger_trims = refused(Profile.LEDGER, LedgerStore.ledger_trims)
+    ledger_standings = refused(Profile.LEDGER, LedgerStore.ledger_standings)
+    ledger_retired = refused(Profile.LEDGER, LedgerStore.ledger_retired)

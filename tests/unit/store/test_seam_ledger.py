@@ -111,8 +111,13 @@ async def test_every_read_is_passed_on_and_timed(rig: Rig) -> None:
     await rig.store.ledger_checkpoints()
     await rig.store.ledger_leaves()
     await rig.store.ledger_moved()
+    await rig.store.ledger_trims()
+    await rig.store.ledger_standings(0)
+    await rig.store.ledger_retired()
+    await rig.store.keep_postings(1, [])
+    await rig.store.trim_postings(limit=1)
     await rig.store.lease_sides("payout", limit=1, hold=1.0)
     await rig.store.prune_ledger(attempts_before=0, keys_before=0, limit=1)
     every = {name for name, _ in inspect.getmembers(LedgerStore, inspect.isfunction)}
     names = {name for name in every if not name.startswith("_")}
-    assert rig.timed() == names - {"ledger_snapshot", "save_checkpoint"}
+    assert rig.timed() == names - {"ledger_snapshot", "save_checkpoint", "begin_trim"}

@@ -31,6 +31,7 @@ from offpath.cli.option_values import Duration, iso_time, read_by
 from offpath.cli.values import Listing, Said, Shown
 from offpath.economy.cli.ledger_archives import archive, verify_archive
 from offpath.economy.cli.ledger_keys import keys_option, signer_given
+from offpath.economy.cli.ledger_trims import trim, trims
 from offpath.economy.cli.ledger_views import (
     account_page,
     checkpoint_document,
@@ -173,11 +174,14 @@ async def statement(app: App, *, account: str, before: int, limit: int) -> Listi
     \b
     offpath ledger statement ann:spendable --limit 20
     """
+    from offpath.economy.ledger.statements import archived_lines, facts_of, reached
+
     store = app.store()
     links = await store.ledger_links(account, after=before, limit=limit, newest=True)
-    postings = await store.ledger_postings(ids=[one.posting for one in links], limit=limit)
-    kinds = {one.id: str(one.facts.get("kind", "")) for one in postings}
-    return statement_page(account, links, kinds, limit)
+    facts = await facts_of(store, links)
+    kinds = {name: str(one.get("kind", "")) for name, one in facts.items()}
+    gone = reached(await archived_lines(store, account), links)
+    return statement_page(account, links, kinds, limit, archived=gone)
 
 
 @ledger.command("prove")
@@ -431,3 +435,5 @@ async def export_ledger(app: App, *, file: Path) -> Shown:
 
 ledger.add_command(archive)
 ledger.add_command(verify_archive)
+ledger.add_command(trim)
+ledger.add_command(trims)

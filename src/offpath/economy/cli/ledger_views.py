@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from offpath.cli.values import DONE, FAILED, Listing, Part, Shown, Table, next_of
+from offpath.cli.values import DONE, FAILED, Listing, Part, Said, Shown, Table, next_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from offpath.economy.ledger.proof import Proof
     from offpath.economy.ledger.recent_proof import RecentProof
     from offpath.economy.ledger.rolling_proof import RollingProof
+    from offpath.economy.ledger.statements import ArchivedLines
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.posting import LinkRecord
     from offpath.model.ledger.records import AccountRecord, Checkpoint
+    from offpath.model.ledger.trims import Trim
 
 
 def _money(account: str, minor: int) -> str:
@@ -50,9 +52,14 @@ def _account(account: AccountRecord) -> dict[str, Any]:
 
 
 def statement_page(
-    account: str, links: list[LinkRecord], kinds: dict[str, str], limit: int
+    account: str,
+    links: list[LinkRecord],
+    kinds: dict[str, str],
+    limit: int,
+    *,
+    archived: ArchivedLines | None = None,
 ) -> Listing:
-    """A page of an account's statement."""
+    """A page of an account's statement, and the archive that it goes on in."""
     items = [_link(one, kinds.get(one.posting, "")) for one in links]
     columns = ("number", "at", "kind", "change", "balance", "posting")
     rows = [tuple(str(one[name]) for name in columns) for one in items]
@@ -61,8 +68,42 @@ def statement_page(
         Table(columns, rows, f"nothing was posted to {account}"),
         next_of(links, limit, lambda one: one.number),
         option="--before",
-        about={"account": account},
+        about={"account": account, "archived": archived and archived.file},
+        said=() if archived is None else (_goes_on(archived),),
     )
+
+
+def _goes_on(archived: ArchivedLines) -> str:
+    return f"number {archived.number} and those before it are in {archived.file}"
+
+
+def trims_page(found: Sequence[Trim]) -> Listing:
+    """Trims, the latest first."""
+    items = [_trim(one) for one in found]
+    columns = ("number", "state", "file", "until", "postings", "links", "checkpoint")
+    rows = [tuple(str(one[name]) for name in columns) for one in items]
+    return Listing(items, Table(columns, rows, "nothing was ever removed from the ledger"))
+
+
+def trim_shown(done: Trim) -> Said:
+    """The removal, in a sentence and as JSON."""
+    until = _moment(done.until)
+    text = f"removed {done.postings} postings and {done.links} links up to {until}"
+    return Said(_trim(done), f"{text}: they are in {done.file}")
+
+
+def _trim(one: Trim) -> dict[str, Any]:
+    return {
+        "number": one.number,
+        "state": "finished" if one.finished else "under way",
+        "file": one.file,
+        "archive": one.archive,
+        "checkpoint": one.checkpoint,
+        "until": _moment(one.until),
+        "at": _moment(one.at),
+        "postings": one.postings,
+        "links": one.links,
+    }
 
 
 def _link(link: LinkRecord, kind: str) -> dict[str, Any]:

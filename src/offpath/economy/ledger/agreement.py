@@ -6,7 +6,7 @@ sealed; and each posting that makes a row can be asked for it, so that one that 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ from offpath.model.ledger import money
 from offpath.model.ledger.chart import PAYOUT_RESERVE
 from offpath.model.ledger.faults import ChainBroken, LedgerError
 from offpath.model.ledger.posting import LinkRecord, PostingRecord, verified
-from offpath.model.ledger.records import OPEN_PAYOUTS, AccountRecord, SideKey, SideRow
+from offpath.model.ledger.records import DUE_STATES, OPEN_PAYOUTS, AccountRecord, SideKey, SideRow
 from offpath.model.ledger.requested import END, REQUEST, Requested, request_in
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _PROMO: Final = ":promo"
 _OWED: Final = ":owed"
 _COVERING: Final = ("OPEN", "DEAD")
 """Grants whose credits may still be in a wallet: one that was given up leaves them there."""
+NEEDED: Final = {**DUE_STATES, "promo": _COVERING}
+"""By kind the states in which a row needs the posting that made it: a trim keeps that whole."""
 _PROVED: Final[dict[str, Callable[[SideRow, PostingRecord | None], object]]] = {
     "payout": proved_payout,
     "subscription": proved_subscription,
@@ -95,8 +97,12 @@ class Heard:
             self.owed[account.id] = account.balance
 
     def _debt(self, link: LinkRecord, meta: str) -> None:
-        """Add up a debt, which a debit raises, and compare a clawback's with what it sealed."""
-        self.debts[link.account] = self.debts.get(link.account, 0) + link.amount
+        """Add up a debt, which a debit raises, and compare a clawback's with what it sealed.
+
+        A chain that was trimmed goes on from what its first link says: it was signed.
+        """
+        before = link.balance - link.amount if link.number > 1 else 0
+        self.debts[link.account] = self.debts.get(link.account, before) + link.amount
         facts = _facts(meta)
         if facts.get("kind") != "clawback":
             return
@@ -147,21 +153,41 @@ async def _altered(reads: LedgerReads, kind: str) -> AsyncIterator[str]:
         wanted |= {row.id + END for row in rows if kind == "payout"}
         found = await reads.ledger_postings(ids=sorted(wanted), limit=len(wanted))
         postings = {posting.id: posting for posting in found}
+        missing = sorted(wanted - postings.keys())
+        gone = await reads.ledger_retired(ids=missing, limit=len(missing)) if missing else []
+        archived = {one.id for one in gone}
         for row in rows:
-            if (line := _compared(row, postings)) is not None:
+            if (line := _compared(row, postings, archived)) is not None:
                 yield line
         after = rows[-1].id
 
 
-def _compared(row: SideRow, postings: Mapping[str, PostingRecord]) -> str | None:
+def _compared(
+    row: SideRow, postings: Mapping[str, PostingRecord], archived: Collection[str]
+) -> str | None:
+    """The contradiction of a row to its postings. What was archived is compared with the archive;
+    here it is known that a row which is open has all of its postings.
+    """
     try:
-        made = postings.get(row.anchor or "")
-        _PROVED[row.kind](row, None if made is None else verified(made))
-        if row.kind == "payout":
+        if (row.anchor or "") in archived:
+            _ended(row)
+        else:
+            made = postings.get(row.anchor or "")
+            _PROVED[row.kind](row, None if made is None else verified(made))
+        if row.kind == "payout" and row.id + END not in archived:
             _ended_alike(row, postings.get(row.id + END))
     except LedgerError as error:
         return str(error).removesuffix("; nothing was moved")
     return None
+
+
+def _ended(row: SideRow) -> None:
+    """Raise ``ChainBroken`` for a row that is open, or was, when its posting was archived."""
+    if row.state in NEEDED.get(row.kind, ()):
+        raise ChainBroken(
+            f"the {row.kind} {row.id} was altered: it is {row.state}, and the posting that made it "
+            "was archived, which those of open rows are not"
+        )
 
 
 def _ended_alike(row: SideRow, end: PostingRecord | None) -> None:

@@ -198,7 +198,7 @@ class ArchiveReplay:
             accounts=len(self._walks),
             postings=self._postings,
             links=self._links,
-            sha256=self._hash.hexdigest(),
+            sha256=self.sha256,
             closing=self.closing,
             kid=kid,
         )
@@ -221,6 +221,11 @@ class ArchiveReplay:
             yield Standing(
                 account=name, number=walk.number, head=walk.head, sum=walk.sum, raised=walk.raised
             )
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all lines but the last, as that one has it."""
+        return self._hash.hexdigest()
 
     @property
     def opening(self) -> str:

@@ -33,7 +33,7 @@ from offpath.economy.ledger.mismatches import ProvedStore, unhindered
 from offpath.economy.ledger.signatures import NUMBERED, Signer, signature_of
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model import checks
-from offpath.model.ledger.faults import ChainBroken
+from offpath.model.ledger.faults import Archived, ChainBroken
 from offpath.model.ledger.records import Checkpoint
 from offpath.runtime.threads import in_own_thread
 
@@ -58,13 +58,20 @@ async def write_archive(
     ``after`` is the archive that it goes on from; without one it begins with the first posting.
     Raises ``ChainBroken`` (there is no file then) for what does not hold and while a mismatch
     stands, ``NotFound`` without a checkpoint, and ``InvalidArgument`` for a file that is there or
-    cannot be written, for an archive that does not hold, and when nothing was posted in between.
+    cannot be written, for an archive that does not hold, and when nothing was posted in between;
+    ``Archived`` when what it would begin with was removed from the ledger.
     """
     await unhindered(store)
     _new(path)
-    opened = None if after is None else await in_own_thread(partial(_ended_at, after, signer))
+    opened = None if after is None else await in_own_thread(partial(archived_in, after, signer))
     sealed = await _sealed(store, signer, before)
     head = ArchiveHead(after=None if opened is None else opened.head.sealed, sealed=sealed)
+    trims = await store.ledger_trims()
+    if trims and head.span[0] < trims[0].posting:
+        raise Archived(
+            f"the ledger has no posting before {trims[0].checkpoint} any more: an archive goes on "
+            f"from {trims[0].file}, so name that one"
+        )
     if head.span[0] >= head.span[1]:
         raise InvalidArgument(f"nothing was posted up to {sealed.id} that is to be archived")
     with _told(path), _part_of(path) as file:
@@ -138,8 +145,8 @@ async def _pages(
     yield line_of(end)
 
 
-def _ended_at(path: Path, keys: SealVerifier) -> ArchiveReplay:
-    """The replay of an archive that is to be gone on from."""
+def archived_in(path: Path, keys: SealVerifier) -> ArchiveReplay:
+    """The replay of an archive that holds. It blocks. Raises ``InvalidArgument`` for another."""
     (proof,), replay = verify_archives([path], keys)
     if replay is None or not proof.holds:
         raise InvalidArgument(f"{path} does not hold ({_first(proof)}): nothing goes on from it")

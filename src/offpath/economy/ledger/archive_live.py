@@ -15,7 +15,7 @@ from offpath.economy.ledger.chains import (
     ChainWalk,
     all_accounts,
 )
-from offpath.model.ledger.faults import LedgerError
+from offpath.model.ledger.faults import Archived, LedgerError
 from offpath.model.ledger.posting import PostingRecord, verified
 
 if TYPE_CHECKING:
@@ -45,10 +45,17 @@ class Continuation(Struct, frozen=True, kw_only=True):
 async def continued(store: LedgerStore, archive: ArchiveReplay) -> Continuation:
     """Prove that each chain goes on from where an archive ends, up to its account's row.
 
-    Reads only, of one moment. It takes memory for each account.
+    Reads only, of one moment. It takes memory for each account. Raises ``Archived`` for an archive
+    of which postings behind it were removed: a later one has them.
     """
     run = _Continued(archive)
     async with store.ledger_snapshot() as reads:
+        trims = await reads.ledger_trims()
+        if trims and archive.head.span[1] < trims[0].posting:
+            raise Archived(
+                f"the ledger goes on from {trims[0].file}, and no more from an archive before it: "
+                "prove all of them up to that one"
+            )
         sealed = await _has(reads, archive)
         after = archive.head.span[1]
         while page := await reads.ledger_postings(after=after, limit=PAGE):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from offpath.economy.ledger.standings import Standings, standings_of
 from offpath.model.ledger.chart import Chart, chart
 from offpath.model.ledger.faults import UnknownAccount
 from offpath.model.ledger.posting import GENESIS, LinkRecord, hash_of
@@ -40,6 +41,9 @@ REPLACED = "replaced"
 """The chain goes another way than the one that was sealed."""
 UNKNOWN = "unknown-account"
 """The chart of accounts knows no such account."""
+STANDINGS = "standings"
+"""The links from which trimmed chains go on are not those of the checkpoint that the trim ended
+with."""
 WRONG_CHART = "wrong-chart"
 """The account's row says another kind, currency or side of it than the chart of accounts."""
 
@@ -103,6 +107,13 @@ class ChainWalk:
             self.number, self.head = link.number - 1, link.prev
             self.sum = self._chart.entry(link.balance - change)
             self.raised = link.raised - max(change, 0)
+
+    def begin(self, link: LinkRecord, standing: LinkRecord | None) -> None:
+        """Begin with a chain's first link. Where it was trimmed, what is before it is believed: it
+        leads to the link that the checkpoint at the boundary signed.
+        """
+        if standing is not None and self.number + 1 < link.number <= standing.number:
+            self.resume(link)
 
     def step(self, link: LinkRecord, meta: str) -> Break | None:
         """Take the next link; what is wrong with it, if anything."""
@@ -252,19 +263,24 @@ async def replay(
     """Every account, its chain walked from its genesis, and links that have no account.
 
     ``sealed``: what was sealed must be on the way. ``heed`` is told about each link with its
-    posting's metadata. It takes memory for a page, whatever there is.
+    posting's metadata. It takes memory for a page, whatever there is. A chain that was trimmed is
+    walked from the first link that is left; at the end, the links where the trim ended must be
+    those that its checkpoint signed.
     """
-    links = _heeded(all_links(reads), heed)
+    links, begun = _heeded(all_links(reads), heed), Standings(reads)
     pending = await anext(links, None)
     async for side in all_sides(reads) if sealed else _accounts_only(reads):
         while pending is not None and pending[0].account < side.name:
-            orphans, pending = await _walked(links, pending, Side(None, None))
+            orphans, pending = await _walked(links, pending, Side(None, None), begun)
             yield orphans
-        done, pending = await _walked(links, pending, side)
+        done, pending = await _walked(links, pending, side, begun)
         yield done
     while pending is not None:
-        orphans, pending = await _walked(links, pending, Side(None, None))
+        orphans, pending = await _walked(links, pending, Side(None, None), begun)
         yield orphans
+    if (trim := await begun.unlike()) is not None:
+        wrong = Break(account=f"trim {trim.number}", reason=STANDINGS)
+        yield Replayed(Side(None, None), wrong.account, 0, 0, wrong)
 
 
 async def _heeded(
@@ -280,11 +296,15 @@ async def _walked(
     links: AsyncIterator[tuple[LinkRecord, str]],
     pending: tuple[LinkRecord, str] | None,
     side: Side,
+    begun: Standings,
 ) -> tuple[Replayed, tuple[LinkRecord, str] | None]:
     """The chain of the account that comes next, and the first link behind it."""
     name = side.name or (pending[0].account if pending is not None else "")
-    walk, summed, count = ChainWalk(name, leaf=side.leaf), 0, 0
+    walk, count = ChainWalk(name, leaf=side.leaf), 0
     found = None if side.account is not None else walk.end(None)
+    if pending is not None and pending[0].account == name:
+        walk.begin(pending[0], await begun.of(name))
+    summed = walk.sum
     while pending is not None and pending[0].account == name:
         count += 1
         summed += sum(pending[0].entries)
@@ -318,11 +338,14 @@ async def _rechecked(
         return
     names = sorted({link.account for link, _ in page})
     live = {one.id: one for one in await reads.ledger_accounts(ids=names, limit=len(names))}
+    begun = await standings_of(reads, names)
     for name in names:
         own = [(link, meta) for link, meta in page if link.account == name]
         walk, before = ChainWalk(name), after[1] if name == after[0] else 0
         if own[0][0].number == before + 1 > 1:  # else a link in front of it is not there
             walk.resume(own[0][0])
+        else:
+            walk.begin(own[0][0], begun.get(name))
         found = next((one for each in own if (one := walk.step(*each)) is not None), None)
         if found is None and (ended or name != names[-1]):
             found = walk.end(live.get(name))

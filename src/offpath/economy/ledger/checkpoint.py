@@ -38,6 +38,8 @@ from offpath.economy.ledger.signatures import (
     signature_of,
     signed_bytes,
 )
+from offpath.economy.ledger.standings import standings_of
+from offpath.economy.ledger.trim_proof import forged
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import ChainBroken, Unbalanced, UnknownAccount
 from offpath.model.ledger.records import AccountRecord, Checkpoint, Leaf
@@ -77,7 +79,8 @@ class Verification(Struct, frozen=True, kw_only=True):
     """None: nothing was sealed yet."""
     problems: tuple[str, ...] = ()
     """Of the whole: ``signature``, ``leaves``, ``history``, ``rolled-back``, ``unbalanced``; of all
-    checkpoints, when all were walked: ``ID: signature``, ``ID: order``, ``ID: history``.
+    checkpoints, when all were walked: ``ID: signature``, ``ID: order``, ``ID: history``; of trims
+    ``trim N: signature``, ``trim N: checkpoint``, ``trim N: kept``.
     """
     breaks: tuple[Break, ...] = ()
     """Accounts whose chain does not hold; at most 100."""
@@ -206,6 +209,7 @@ async def verify_last(
             problems += [one async for one in walked(reads, lambda one: _ours(one, keys))]
         if survey.unbalanced():
             problems.append(UNBALANCED)
+        problems += [one async for one in forged(reads, keys, full=full)]
         if anchored is not None and not await _follows(reads, anchored, keys):
             problems.append(ROLLED_BACK)
     return Verification(checkpoint=last, problems=tuple(problems), breaks=breaks)
@@ -386,9 +390,12 @@ async def _numbered_wrong(reads: LedgerReads, side: Side) -> bool:
     chain, which holds from its genesis.
     """
     walk, there, after = ChainWalk(side.name), False, 0
+    begun = (await standings_of(reads, [side.name])).get(side.name)
     while side.leaf is not None and (
         page := await reads.ledger_since(side.name, after, limit=PAGE)
     ):
+        if after == 0:
+            walk.begin(page[0][0], begun)
         for link, meta in page:
             if walk.step(link, meta) is not None:
                 return False

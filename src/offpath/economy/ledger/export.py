@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from offpath.economy.ledger.chains import (
     MOST_BREAKS,
+    REPLACED,
+    STANDINGS,
     VANISHED,
     Break,
     ChainWalk,
@@ -24,7 +26,8 @@ from offpath.economy.ledger.chains import (
 )
 from offpath.economy.ledger.checkpoint import LEAVES, SIGNATURE, SealVerifier, verify_checkpoint
 from offpath.economy.ledger.merkle import Root, Tree
-from offpath.economy.ledger.signatures import VERSION
+from offpath.economy.ledger.signatures import NUMBERED, VERSION
+from offpath.economy.ledger.standings import Standings, checkpoint_of, leaf_at
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import MalformedOperation, UnknownAccount
 from offpath.model.ledger.posting import LinkRecord
@@ -41,6 +44,8 @@ class FirstLine(Struct, frozen=True, kw_only=True, tag="header", tag_field="type
 
     format: int = FORMAT
     checkpoint: Checkpoint | None = None
+    trimmed: Checkpoint | None = None
+    """The checkpoint up to which postings were archived and removed; None: nothing was."""
 
 
 class AccountLine(Struct, frozen=True, kw_only=True, tag="account", tag_field="type"):
@@ -48,6 +53,8 @@ class AccountLine(Struct, frozen=True, kw_only=True, tag="account", tag_field="t
 
     account: AccountRecord | None = None
     leaf: Leaf | None = None
+    standing: LinkRecord | None = None
+    """The link at which the last trim has left its chain, if it was there."""
 
 
 class LinkLine(Struct, frozen=True, kw_only=True, tag="link", tag_field="type"):
@@ -75,7 +82,8 @@ class Exported(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     """Of the checkpoint: ``signature``, ``leaves``, ``unsigned`` (there is none, so nobody says
     that the file is ours); of the file: ``cut``, ``unbalanced``, ``accounts`` (one is there twice,
-    or at another place than its own).
+    or at another place than its own); ``standings``: trimmed chains do not go on from where the
+    checkpoint of the trim has them.
     """
     breaks: tuple[Break, ...] = ()
     """At most 100."""
@@ -94,13 +102,20 @@ async def export(store: LedgerStore) -> AsyncIterator[bytes]:
     """The lines of a ledger as it is at this moment, each with its newline."""
     async with store.ledger_snapshot() as reads:
         checkpoints = await reads.ledger_checkpoints(limit=1)
-        yield _line(FirstLine(checkpoint=checkpoints[0] if checkpoints else None))
+        trims, begun = await reads.ledger_trims(), Standings(reads)
+        yield _line(
+            FirstLine(
+                checkpoint=checkpoints[0] if checkpoints else None,
+                trimmed=await checkpoint_of(reads, trims[0].checkpoint) if trims else None,
+            )
+        )
         links = all_links(reads)
         pending = await anext(links, None)
         accounts = linked = 0
         async for side in all_sides(reads):
             accounts += 1
-            yield _line(AccountLine(account=side.account, leaf=side.leaf))
+            standing = await begun.of(side.name)
+            yield _line(AccountLine(account=side.account, leaf=side.leaf, standing=standing))
             while pending is not None and pending[0].account <= side.name:
                 linked += 1
                 yield _line(LinkLine(link=pending[0], meta=pending[1]))
@@ -133,6 +148,7 @@ class _Replay:
         self._whole = True
         self._sealed = Tree(VERSION)
         self._live = Tree(VERSION)
+        self._begun = Tree(NUMBERED)
         self._sums: dict[str, int] = {}
         self._breaks: dict[str, Break] = {}
         self._accounts = self._links = 0
@@ -174,6 +190,8 @@ class _Replay:
         )
 
     def _problems(self, checkpoint: Checkpoint | None) -> Iterable[str]:
+        if not self._goes_on():
+            yield STANDINGS
         if self._end is None or self._end != LastLine(accounts=self._accounts, links=self._links):
             yield "cut"
         if any(self._sums.values()):
@@ -189,6 +207,15 @@ class _Replay:
         if self._keys is not None and not verify_checkpoint(checkpoint, self._keys):
             yield SIGNATURE
 
+    def _goes_on(self) -> bool:
+        """True if trimmed chains go on from where a checkpoint of ours has them."""
+        trimmed = None if self._header is None else self._header.trimmed
+        if trimmed is None:
+            return self._begun.root() == Tree(NUMBERED).root()
+        signed = Root(trimmed.root, trimmed.sum, trimmed.count)
+        ours = self._keys is None or verify_checkpoint(trimmed, self._keys)
+        return ours and self._begun.root() == signed
+
     def _unsigned(self) -> Iterable[str]:
         """The result without a checkpoint: then nothing was sealed."""
         sealed = self._sealed.root()
@@ -202,6 +229,8 @@ class _Replay:
         self._line, self._whole = line, True
         if line.leaf is not None:
             self._sealed.add(line.leaf)
+        if line.standing is not None:
+            self._begun.add(leaf_at(line.standing))
         if line.account is None:
             name = "" if line.leaf is None else line.leaf.account
             self._break(Break(account=name, reason=VANISHED))
@@ -212,13 +241,23 @@ class _Replay:
 
     def _step(self, line: LinkLine) -> None:
         self._links += 1
-        link = line.link
+        link, walk = line.link, self._walk
+        if walk is not None and walk.account == link.account and walk.number == 0:
+            self._begin_chain(walk, link)
         self._sum(link)
-        walk = self._walk
         if walk is None or walk.account != link.account:
             self._tell(Break(account=link.account, reason=VANISHED))
         elif self._whole and (found := walk.step(link, line.meta)) is not None:
             self._break(found)
+        elif self._whole and self._unlike(link):
+            self._break(Break(account=link.account, reason=REPLACED, posting=link.posting))
+
+    def _begin_chain(self, walk: ChainWalk, link: LinkRecord) -> None:
+        """The first link of a chain: what was trimmed before it counts as the link says."""
+        walk.begin(link, None if self._line is None else self._line.standing)
+        if walk.number:
+            currency = chart(link.account).currency
+            self._sums[currency] = self._sums.get(currency, 0) + walk.sum
 
     def _sum(self, link: LinkRecord) -> None:
         try:
@@ -226,6 +265,11 @@ class _Replay:
         except UnknownAccount:
             return  # a break by itself
         self._sums[currency] = self._sums.get(currency, 0) + sum(link.entries)
+
+    def _unlike(self, link: LinkRecord) -> bool:
+        """True if it is at the place where the trim has left the chain, and another link."""
+        standing = None if self._line is None else self._line.standing
+        return standing is not None and standing.number == link.number and standing != link
 
     def _finish(self) -> None:
         """The account before is over: it must be as its chain says, and as long as was sealed."""

@@ -1,7 +1,9 @@
 """All checkpoints that there are, each compared with the links as they are now.
 
 A checkpoint of version 4 signs the number of the last posting that it covers. So its root can be
-made again from the links alone, without the leaves that the store keeps of the last one.
+made again from the links alone, without the leaves that the store keeps of the last one. Where
+postings were trimmed, it is made from the links at the trim's boundary on: the archives have what
+was before.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 from offpath.economy.ledger import chains
 from offpath.economy.ledger.merkle import GrowingTree, Root
 from offpath.economy.ledger.signatures import NUMBERED
+from offpath.economy.ledger.standings import all_standings, leaf_at
 from offpath.model.ledger.records import Checkpoint, Leaf
 
 if TYPE_CHECKING:
@@ -49,9 +52,14 @@ async def walked(reads: LedgerReads, ours: Callable[[Checkpoint], bool]) -> Asyn
 
 async def rewritten(reads: LedgerReads, signed: Sequence[Checkpoint]) -> AsyncIterator[Checkpoint]:
     """Checkpoints whose root the links do not give. It takes memory for a head of each account."""
-    waiting = sorted(signed, key=_posting)
+    trims = await reads.ledger_trims()
+    begin = trims[0].posting if trims else 0
+    waiting = sorted((one for one in signed if _posting(one) >= begin), key=_posting)
     tree, heads, fresh = GrowingTree(), dict[str, Leaf](), set[str]()
-    postings = _all_postings(reads) if waiting else None
+    if waiting and begin:
+        heads = {one.account: leaf_at(one) async for one in all_standings(reads, begin)}
+        fresh = set(heads)
+    postings = _all_postings(reads, begin) if waiting else None
     pending = None if postings is None else await anext(postings, None)
     for one in waiting:
         while postings is not None and pending is not None and pending.seq <= _posting(one):
@@ -74,8 +82,7 @@ def _follow(heads: dict[str, Leaf], posting: PostingRecord) -> set[str]:
     return {link.account for link in posting.links}
 
 
-async def _all_postings(reads: LedgerReads) -> AsyncIterator[PostingRecord]:
-    after = 0
+async def _all_postings(reads: LedgerReads, after: int) -> AsyncIterator[PostingRecord]:
     while page := await reads.ledger_postings(after=after, limit=chains.PAGE):
         for posting in page:
             yield posting

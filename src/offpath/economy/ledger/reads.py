@@ -18,6 +18,7 @@ from offpath.economy.ledger.rows import (
     entitlement_id,
     owned,
 )
+from offpath.economy.ledger.statements import ArchivedLines, archived_lines, facts_of
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.ledger.chart import chart, owed
@@ -25,6 +26,7 @@ from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import STATES, KeyRecord, SideRow
+from offpath.model.ledger.trims import archived
 from offpath.store.ledger import LedgerReads
 
 Wallet = Literal["spendable", "earned", "promo"]
@@ -161,16 +163,15 @@ class EconomyReading:
 
     async def statement(self, account: str, *, before: int = 0, limit: int = PAGE) -> list[Line]:
         """An account's postings, the newest first; ``before`` is the number of the last line of
-        the page before. Raises ``UnknownAccount``, and ``InvalidArgument`` for what is not a page.
+        the page before. Lines before the last one may be in an archive: :meth:`archived` says so.
+        Raises ``UnknownAccount``, and ``InvalidArgument`` for what is not a page.
         """
         known, page = chart(account), _page(limit)
         if checks.integer(before, "before", least=0, most=1 << 62) == 1:
             return []
         store = await self._opened()
         links = await store.ledger_links(account, after=before, limit=page, newest=True)
-        ids = [link.posting for link in links]
-        postings = await store.ledger_postings(ids=ids, limit=len(ids)) if ids else []
-        facts = {posting.id: posting.facts for posting in postings}
+        facts = await facts_of(store, links)
         return [
             Line(
                 number=link.number,
@@ -183,9 +184,18 @@ class EconomyReading:
             for link in links
         ]
 
+    async def archived(self, account: str) -> ArchivedLines | None:
+        """The part of an account's statement that was archived and removed, and the archive that
+        has it; None: the ledger has all of it. Raises ``UnknownAccount``.
+        """
+        return await archived_lines(await self._opened(), chart(account).id)
+
     async def posting(self, posting_id: str) -> PostingRecord | None:
-        """A posting as it is stored, not verified."""
-        found = await (await self._opened()).ledger_postings(ids=(posting_id,), limit=1)
+        """A posting as it is stored, not verified. Raises ``Archived`` for one that was removed."""
+        store = await self._opened()
+        found = await store.ledger_postings(ids=(posting_id,), limit=1)
+        if not found and (gone := await store.ledger_retired(ids=(posting_id,), limit=1)):
+            raise archived(gone[0])
         return found[0] if found else None
 
     async def receipt(self, key: str) -> KeyRecord | None:

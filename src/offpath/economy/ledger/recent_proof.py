@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from offpath.economy.ledger.chains import MOST_BREAKS, PAGE, TRUNCATED, Break, ChainWalk
+from offpath.economy.ledger.trim_proof import whole_since
 from offpath.model import checks
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.posting import PostingRecord, verified
@@ -44,20 +45,29 @@ async def prove_since(
 
     With ``until`` only what was posted before that: an account's last link there must then lead to
     its next one. It keeps some of each account that moved in memory. Raises ``InvalidArgument``
-    for a time without a zone.
+    for a time without a zone, and ``Archived`` for a time from which postings were removed.
     """
+    async with store.ledger_snapshot() as reads:
+        at = _millis(since, "since")
+        await whole_since(reads, at, f"nothing is proved since {since.isoformat()}")
+        return await prove_left(reads, since, until)
+
+
+async def prove_left(
+    reads: LedgerReads, since: datetime, until: datetime | None = None
+) -> RecentProof:
+    """The same of what is left, where postings of that time were archived and removed."""
     at = _millis(since, "since")
     last = None if until is None else _millis(until, "until")
     walks = _Walks()
-    async with store.ledger_snapshot() as reads:
-        after = await _before(reads, at)
-        end = await reads.ledger_last() if last is None else await _before(reads, last)
-        while after < end and (page := await reads.ledger_postings(after=after, limit=PAGE)):
-            for posting in page:
-                if posting.seq <= end:
-                    walks.take(posting)
-            after = page[-1].seq
-        await walks.end(reads)
+    after = await _before(reads, at)
+    end = await reads.ledger_last() if last is None else await _before(reads, last)
+    while after < end and (page := await reads.ledger_postings(after=after, limit=PAGE)):
+        for posting in page:
+            if posting.seq <= end:
+                walks.take(posting)
+        after = page[-1].seq
+    await walks.end(reads)
     return RecentProof(
         since=since,
         until=until,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from offpath.economy.ledger.recent_proof import RecentProof, prove_since
+from offpath.economy.ledger.recent_proof import RecentProof, prove_left
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 
@@ -76,7 +76,7 @@ async def prove_turn(store: LedgerStore, turn: ProofTurn) -> RollingProof:
     """Prove the slice whose turn it is."""
     async with store.ledger_snapshot() as reads:
         postings = await reads.ledger_postings(after=0, limit=1)
-    first = datetime.fromtimestamp(postings[0].at / 1_000, UTC) if postings else turn.begun
-    since, until = turn.of_time(first)
-    proof = await prove_since(store, since, until) if since < until else None
+        first = datetime.fromtimestamp(postings[0].at / 1_000, UTC) if postings else turn.begun
+        since, until = turn.of_time(first)
+        proof = await prove_left(reads, since, until) if since < until else None
     return RollingProof(number=turn.number, of=turn.of, begun=turn.begun, proof=proof)

@@ -17,6 +17,7 @@ from offpath.economy.ledger.reconciliation import (
     RecordKind,
     Window,
 )
+from offpath.economy.ledger.trim_proof import whole_since
 from offpath.model.ledger.chart import USD_CLEARING
 from offpath.model.ledger.faults import ChainBroken
 from offpath.model.ledger.money import Currency, Money
@@ -67,10 +68,11 @@ async def recorded(store: Store, window: Window) -> AsyncGenerator[list[Reconcil
     by pages.
 
     Read from the account that all real money passes, backwards: it costs what was posted since the
-    window began, not what ever was.
+    window began, not what ever was. Raises ``Archived`` where postings of it were removed.
     """
     since, before = _millis(window.since), 0
     async with store.ledger_snapshot() as reads:
+        await whole_since(reads, since, f"the window {window} is not compared")
         while links := await reads.ledger_links(
             USD_CLEARING, after=before, limit=_PAGE, newest=True
         ):

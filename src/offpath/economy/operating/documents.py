@@ -153,6 +153,8 @@ class AccountShown(AccountDocument, frozen=True, kw_only=True):
 
     items: tuple[StatementLine, ...]
     next: str | None
+    archived: str | None = None
+    """On the last page: the archive that has this and what was before; None: nothing was."""
 
 
 class PostingEntry(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from offpath.economy.ledger.audit import trail
 from offpath.economy.ledger.levers import resting
 from offpath.economy.ledger.obligations import position
 from offpath.economy.ledger.reads import EconomyReading
+from offpath.economy.ledger.statements import archived_lines, facts_of, reached
 from offpath.economy.operating import documents
 from offpath.economy.operating.documents import (
     AccountPage,
@@ -31,6 +32,7 @@ from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import UnknownAccount
 from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import OPEN_PAYOUTS, STATES
+from offpath.model.ledger.trims import archived
 from offpath.operating import code_views
 from offpath.operating.documents import actions as action_documents
 from offpath.operating.documents.fields import filled
@@ -141,17 +143,25 @@ async def account(
     if not found:
         raise NotFound(f"nothing was posted to the account {name}")
     page = links[:limit]
-    ids = tuple(dict.fromkeys(one.posting for one in page))
-    known = await store.ledger_postings(ids=ids, limit=len(ids)) if ids else []
-    kinds = {one.id: str(one.facts.get("kind", "")) for one in known}
+    facts = await facts_of(store, page)
+    kinds = {name: str(one.get("kind", "")) for name, one in facts.items()}
     items = tuple(documents.describe_line(one, kinds.get(one.posting, "")) for one in page)
     following = _next(links, items, lambda one: str(one.number))
-    return filled(AccountShown, documents.describe_account(found[0]), items=items, next=following)
+    gone = reached(await archived_lines(store, name), page)
+    return filled(
+        AccountShown,
+        documents.describe_account(found[0]),
+        items=items,
+        next=following,
+        archived=None if gone is None else gone.file,
+    )
 
 
 async def posting(app: App, posting_id: str, seen: Redaction = PLAIN) -> PostingDocument:
-    """A posting as it is stored. Raises ``NotFound``."""
+    """A posting as it is stored. Raises ``NotFound``, with the archive of one that was removed."""
     found = await app.store().ledger_postings(ids=(posting_id,), limit=1)
+    if not found and (gone := await app.store().ledger_retired(ids=(posting_id,), limit=1)):
+        raise NotFound(str(archived(gone[0])))
     if not found:
         raise NotFound(f"there is no posting {posting_id!r:.320}")
     return documents.describe_posting(found[0], seen)

@@ -16,7 +16,6 @@ from msgspec import Struct
 from offpath.model.ledger.changes import AccountChange, Changes, SideChange
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import (
-    ChainBroken,
     InvalidTransition,
     KeyReused,
     MalformedOperation,
@@ -37,7 +36,6 @@ from offpath.model.ledger.posting import (
 )
 from offpath.model.ledger.records import (
     LASTING,
-    OPEN_PAYOUTS,
     STATES,
     AccountRecord,
     AttemptMove,
@@ -49,7 +47,8 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
-from offpath.model.ledger.requested import END, requested
+from offpath.model.ledger.requested import END, quote_of, requested
+from offpath.model.ledger.trims import Retired, archived
 from offpath.model.new import NewMessage
 
 _NO_HEADERS: Final = "{}"
@@ -75,6 +74,8 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """The rows asked for by id or by unique key, in any order; repeats do no harm."""
     newest: tuple[SideRow, ...] = ()
     postings: tuple[PostingRecord, ...] = ()
+    retired: tuple[Retired, ...] = ()
+    """Of the postings asked for those that were archived, and removed here."""
     keys: tuple[KeyRecord, ...] = ()
     lots: dict[str, tuple[Lot, ...]] = {}
     """Lots by account, newest first."""
@@ -128,6 +129,7 @@ class Book:
             "newest row", {**dict.fromkeys(wanted.newest), **newest}
         )
         postings = {posting.id: posting for posting in loaded.postings}
+        self._archived = {one.id: one for one in loaded.retired}
         self._postings: LoadedRows[str, PostingRecord | None] = LoadedRows(
             "posting", {**dict.fromkeys(wanted.postings), **postings}
         )
@@ -185,9 +187,12 @@ class Book:
     def posting(self, posting_id: str) -> PostingRecord | None:
         """A posting that still hashes to its links; None when there is none.
 
-        Raises ``ChainBroken``: whatever derives money from history reads it here.
+        Raises ``ChainBroken``: whatever derives money from history reads it here. Raises
+        ``Archived`` for one that is not here any more.
         """
         found = self._postings[posting_id]
+        if found is None and (gone := self._archived.get(posting_id)) is not None:
+            raise archived(gone)
         return None if found is None else verified(found)
 
     def recorded(self, key: str) -> Receipt | None:
@@ -235,7 +240,7 @@ class Book:
         ``KeyReused`` for an id that is known to be another posting's, and ``Overdraft`` when a
         guarded account would sink below zero.
         """
-        if self._postings.get(identified(posting.id)) is not None:
+        if identified(posting.id) in self._archived or self._postings.get(posting.id) is not None:
             raise KeyReused(f"there is a posting {posting.id!r} already: a new one needs a new id")
         entries = balanced(posting.entries)
         meta = canonical(posting.meta)
@@ -285,7 +290,7 @@ class Book:
         if self._newest:
             self._touch(written)
         if row.kind == _PAYOUT:
-            self._owe(_QUOTES, _quote(written) - _quote(before))
+            self._owe(_QUOTES, quote_of(written) - quote_of(before))
         return written
 
     def publish(self, message: NewMessage) -> None:
@@ -489,12 +494,3 @@ def _by_name(sums: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 def _version(row: SideRow | None) -> int:
     return 0 if row is None else row.version
-
-
-def _quote(row: SideRow | None) -> int:
-    """The debt of a payout while it is open, in USD minor units."""
-    if row is None or row.state not in OPEN_PAYOUTS:
-        return 0
-    if row.amount is None:
-        raise ChainBroken(f"payout {row.id} has no quote")
-    return row.amount

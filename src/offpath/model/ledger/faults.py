@@ -12,6 +12,7 @@ A declined operation is a value (``Rejected``); a fault is raised. ::
         ├── Overdraft                     LEDGER.OVERDRAFT
         ├── Commingling                   LEDGER.COMMINGLING
         ├── ChainBroken                   CHAIN.BROKEN
+        ├── Archived                      LEDGER.ARCHIVED: it is in an archive, and here no more
         ├── MalformedOperation            OP.MALFORMED
         ├── KeyReused                     OP.KEY_REUSED
         ├── OperationDeclined             OP.DECLINED: by what was to be committed with it
@@ -89,6 +90,12 @@ class ChainBroken(LedgerError):
     """The stored rows do not hash to what was sealed: they were altered outside of the ledger."""
 
     code = "CHAIN.BROKEN"
+
+
+class Archived(LedgerError):
+    """A posting was archived and removed from the ledger; the message names the archive."""
+
+    code = "LEDGER.ARCHIVED"
 
 
 class MalformedOperation(LedgerError, ValueError):
@@ -171,6 +178,7 @@ class Unplanned(LedgerError):
 
 
 _FINAL: Final = (
+    Archived,
     OperationDeclined,
     KeyReused,
     MalformedOperation,

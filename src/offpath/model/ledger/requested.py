@@ -11,9 +11,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from offpath.model.ledger.chart import PAYOUT_RESERVE
-from offpath.model.ledger.faults import LedgerError
+from offpath.model.ledger.faults import ChainBroken, LedgerError
 from offpath.model.ledger.money import Currency, Money
 from offpath.model.ledger.posting import PostingRecord
+from offpath.model.ledger.records import OPEN_PAYOUTS, SideRow
 
 REQUEST: Final = "requestPayout"
 """The kind of the posting that reserves a payout's credits."""
@@ -59,3 +60,12 @@ def request_in(facts: dict[str, Any], reserve: int) -> Requested | None:
 def reserved_by(posting: PostingRecord) -> int:
     """The amount that a posting adds to the reserve of payouts."""
     return -sum(link.amount for link in posting.links if link.account == PAYOUT_RESERVE)
+
+
+def quote_of(row: SideRow | None) -> int:
+    """The debt of a payout while it is open, in USD minor units."""
+    if row is None or row.state not in OPEN_PAYOUTS:
+        return 0
+    if row.amount is None:
+        raise ChainBroken(f"payout {row.id} has no quote")
+    return row.amount

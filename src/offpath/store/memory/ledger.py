@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from offpath.model.ledger.decision import Decided, LedgerOp, decide_all
 from offpath.model.ledger.records import DUE_STATES, LASTING, Checkpoint, Leaf, SideRow
+from offpath.model.ledger.trims import Trim
 from offpath.store.ledger import LedgerReads
+from offpath.store.memory import ledger_trims
 from offpath.store.memory.ledger_book import book_for
 from offpath.store.memory.ledger_reads import LedgerReading, MemoryLedgerMoment
 from offpath.store.memory.ledger_rows import Ledger, Tries, View
@@ -66,6 +68,18 @@ class MemoryLedger(MemoryPart, LedgerReading):
             keys_before=keys_before,
             limit=limit,
         )
+
+    async def keep_postings(self, trim: int, ids: Sequence[str]) -> None:
+        """Keep these postings whole."""
+        ledger_trims.keep(self._tables.ledger, trim, ids)
+
+    async def begin_trim(self, trim: Trim) -> bool:
+        """Write a trim of which nothing is done yet."""
+        return ledger_trims.begin(self._tables.ledger, trim)
+
+    async def trim_postings(self, *, limit: int) -> int:
+        """Remove the next archived postings."""
+        return ledger_trims.step(self._tables.ledger, limit)
 
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:

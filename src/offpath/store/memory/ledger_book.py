@@ -43,7 +43,14 @@ def load(ledger: Ledger, wanted: Wanted, now: int) -> Loaded:
         accounts=_there(ledger.accounts, wanted.accounts),
         sides=tuple(_sides(ledger, wanted)),
         newest=tuple(rows[-1] for one in wanted.newest if (rows := ledger.owned.get(one))),
-        postings=_there(ledger.postings, wanted.postings),
+        postings=tuple(
+            found for one in wanted.postings if (found := ledger.posting(one)) is not None
+        ),
+        retired=tuple(
+            ledger.retired[one]
+            for one in wanted.postings
+            if one in ledger.retired and ledger.posting(one) is None
+        ),
         keys=_there(ledger.keys, wanted.keys),
         lots={account: _lots(ledger, account, since) for account, since in wanted.lots},
         raised={one: _raised(ledger, *one) for one in wanted.raised},
@@ -107,8 +114,14 @@ def _lots(ledger: Ledger, account: str, since: int) -> tuple[Lot, ...]:
 def _raised(ledger: Ledger, account: str, since: int) -> int:
     """The difference of two links: the last one, and the last one that is not after the time."""
     links: Sequence[LinkRecord] = ledger.links.get(account, ())
+    if not links:
+        return 0
     before = bisect_right(links, since, key=_AT)
-    return links[-1].raised - (links[before - 1].raised if before else 0) if links else 0
+    if before:
+        return links[-1].raised - links[before - 1].raised
+    # What raised it before the first link that is left was before the time as well.
+    first = links[0]
+    return links[-1].raised - first.raised + max(chart(account).change(first.amount), 0)
 
 
 def _attempted(tries: Tries | None, since: int) -> int:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
+from typing import Final
+
+from msgspec.structs import replace
 
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.posting import LinkRecord, PostingRecord
@@ -17,9 +21,13 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
+from offpath.model.ledger.trims import Retired, Trim
 from offpath.store.ledger import Counts
 from offpath.store.memory import ledger_book
 from offpath.store.memory.ledger_rows import Ledger, View
+
+_NUMBER: Final = attrgetter("number")
+_SEQ: Final = attrgetter("seq")
 
 
 class LedgerReading:
@@ -54,11 +62,12 @@ class LedgerReading:
         self, account: str, *, after: int = 0, limit: int = 1000, newest: bool = False
     ) -> list[LinkRecord]:
         """The links of one account."""
-        links, count = _chain(self._ledger(), account)
+        links = _chain(self._ledger(), account)
         if newest:
-            last = min(count, after - 1) if after else count
-            return [links[at] for at in range(last - 1, max(last - 1 - limit, -1), -1)]
-        return links[after : min(count, after + max(limit, 0))]
+            last = bisect_left(links, after, key=_NUMBER) if after else len(links)
+            return links[max(last - max(limit, 0), 0) : last][::-1]
+        first = bisect_right(links, after, key=_NUMBER)
+        return links[first : first + max(limit, 0)]
 
     async def ledger_walk(
         self, *, after: tuple[str, int] = ("", 0), limit: int = 1000
@@ -91,9 +100,11 @@ class LedgerReading:
         """Postings by id, or by their commits."""
         ledger = self._ledger()
         if not ids:
-            return ledger.order[after : min(ledger.count, after + max(limit, 0))]
-        found = (ledger.postings.get(one) for one in dict.fromkeys(ids))
-        there = (one for one in found if one is not None and after < one.seq <= ledger.count)
+            first = bisect_right(ledger.order, max(after, ledger.trimmed), key=_SEQ)
+            last = bisect_right(ledger.order, ledger.count, key=_SEQ)
+            return ledger.order[first : min(last, first + max(limit, 0))]
+        found = (ledger.posting(one) for one in dict.fromkeys(ids))
+        there = (one for one in found if one is not None and after < one.seq)
         return list(islice(there, max(limit, 0)))
 
     async def ledger_sides(
@@ -127,7 +138,7 @@ class LedgerReading:
     async def ledger_bare(self, *, limit: int = 1000) -> list[str]:
         """Postings without links."""
         ledger = self._ledger()
-        bare = (one.id for one in ledger.order[: ledger.count] if not one.links)
+        bare = (one.id for one in ledger.order if not one.links and one.seq <= ledger.count)
         return sorted(bare)[: max(limit, 0)]
 
     async def ledger_key(self, key: str) -> KeyRecord | None:
@@ -145,9 +156,13 @@ class LedgerReading:
     async def ledger_sums(self) -> dict[str, int]:
         """The sum of all entries by currency."""
         sums: dict[str, int] = {}
+        before = ""
         for link in _walk(self._ledger()):
-            currency = chart(link.account).currency.value
-            sums[currency] = sums.get(currency, 0) + link.amount
+            known = chart(link.account)
+            begins = link.account != before and link.number > 1
+            amount = known.entry(link.balance) if begins else link.amount
+            sums[known.currency.value] = sums.get(known.currency.value, 0) + amount
+            before = link.account
         return sums
 
     async def ledger_counts(self) -> Counts:
@@ -155,8 +170,9 @@ class LedgerReading:
         ledger = self._ledger()
         return Counts(
             accounts=len(ledger.accounts),
-            postings=ledger.count,
-            links=sum(account.number for account in ledger.accounts.values()),
+            postings=ledger.count - sum(one.postings for one in ledger.trims),
+            links=sum(account.number for account in ledger.accounts.values())
+            - sum(one.links for one in ledger.trims),
         )
 
     async def ledger_checkpoints(self, *, before: str = "", limit: int = 10) -> list[Checkpoint]:
@@ -182,6 +198,34 @@ class LedgerReading:
         moved = (name for name in later if _moved(ledger, name))
         return list(islice(moved, max(limit, 0)))
 
+    async def ledger_trims(self) -> list[Trim]:
+        """All trims, the latest first."""
+        return self._ledger().trims[::-1]
+
+    async def ledger_standings(
+        self, until: int, *, ids: Sequence[str] = (), after: str = "", limit: int = 1000
+    ) -> list[LinkRecord]:
+        """The last link of each account up to a posting."""
+        ledger = self._ledger()
+        names = sorted(set(ids) & ledger.accounts.keys()) if ids else ledger.ids
+        later = islice(names, bisect_right(names, after), None)
+        found = (standing(ledger, name, until) for name in later)
+        return list(islice((one for one in found if one is not None), max(limit, 0)))
+
+    async def ledger_retired(
+        self, *, ids: Sequence[str] = (), trim: int = 0, after: str = "", limit: int = 1000
+    ) -> list[Retired]:
+        """Postings that were removed, or those that a trim keeps."""
+        ledger = self._ledger()
+        known, files = ledger.retired, {one.number: one.file for one in ledger.trims}
+        if ids:
+            found = [known[one] for one in set(ids) if one in known]
+        else:
+            found = [one for one in known.values() if one.trim == trim and one.posting is not None]
+        later = sorted((one for one in found if one.id > after), key=lambda one: one.id)
+        page = later[: max(limit, 0)]
+        return [replace(one, file=files.get(one.trim, "")) for one in page]
+
 
 class MemoryLedgerMoment(LedgerReading):
     """The ledger at one moment, whatever is posted meanwhile."""
@@ -193,26 +237,36 @@ class MemoryLedgerMoment(LedgerReading):
         return self._view.ledger
 
 
-def _chain(ledger: Ledger, account: str) -> tuple[list[LinkRecord], int]:
-    """An account's links, and how many of them there are at the ledger's moment."""
+def _chain(ledger: Ledger, account: str) -> list[LinkRecord]:
+    """An account's links at the ledger's moment. The list may have later ones."""
     known = ledger.accounts.get(account)
-    return ledger.links.get(account, []), 0 if known is None else known.number
+    links = ledger.links.get(account, [])
+    if known is None or not links or links[-1].number <= known.number:
+        return links if known is not None else []
+    return links[: bisect_right(links, known.number, key=_NUMBER)]
+
+
+def standing(ledger: Ledger, account: str, until: int) -> LinkRecord | None:
+    """The last link of an account up to a posting."""
+    back = reversed(_chain(ledger, account))
+    return next((one for one in back if ledger.postings[one.posting].seq <= until), None)
 
 
 def _walk(ledger: Ledger, account: str = "", number: int = 0) -> Iterator[LinkRecord]:
     """All links by account and number, from behind this one on."""
     for name in islice(ledger.ids, bisect_left(ledger.ids, account), None):
-        links, count = _chain(ledger, name)
-        yield from links[number if name == account else 0 : count]
+        links = _chain(ledger, name)
+        yield from links[bisect_right(links, number, key=_NUMBER) if name == account else 0 :]
 
 
 def _moved(ledger: Ledger, name: str) -> bool:
     account, leaf = ledger.accounts.get(name), ledger.leaves.get(name)
     if account is None or leaf is None:
         return True
-    links, _ = _chain(ledger, name)
-    at = leaf.number - 1
-    sealed = links[at].hash if 0 <= at < len(links) else None
+    links = _chain(ledger, name)
+    at = bisect_left(links, leaf.number, key=_NUMBER)
+    there = at < len(links) and links[at].number == leaf.number
+    sealed = links[at].hash if there else None
     return sealed != leaf.head or (account.number, account.head, account.sum) != (
         leaf.number,
         leaf.head,

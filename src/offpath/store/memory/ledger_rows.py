@@ -37,6 +37,7 @@ from offpath.model.ledger.records import (
     SideRow,
 )
 from offpath.model.ledger.requested import END, Requested, requested
+from offpath.model.ledger.trims import Retired, Trim
 from offpath.store.memory.indexes import LazyHeap
 
 _Place: TypeAlias = tuple[int, str, int, int]
@@ -71,10 +72,12 @@ class Ledger:
         "owned",
         "postings",
         "requests",
+        "retired",
         "shared",
         "sides",
         "stale",
         "tries",
+        "trims",
     )
 
     def __init__(self) -> None:
@@ -82,12 +85,12 @@ class Ledger:
         self.ids: list[str] = []
         """The ids of accounts, sorted."""
         self.links: dict[str, list[LinkRecord]] = {}
-        """Links by account: number n is at n - 1."""
+        """Links by account, in the order of their numbers, which begin where a trim has ended."""
         self.postings: dict[str, PostingRecord] = {}
         self.order: list[PostingRecord] = []
         """Postings by their commits."""
         self.count = 0
-        """The number of postings: in a view, of those in ``order``."""
+        """The number of the last posting: in a view, of the last one that it sees."""
         self.requests: dict[str, Requested] = {}
         """Payouts that were asked for and have no end, by their ids."""
         self.sides: dict[str, dict[str, SideRow]] = {kind: {} for kind in STATES}
@@ -101,8 +104,23 @@ class Ledger:
         """Subjects by the time of their oldest attempt; only those that have another."""
         self.checkpoints: list[Checkpoint] = []
         self.leaves: dict[str, Leaf] = {}
+        self.trims: list[Trim] = []
+        self.retired: dict[str, Retired] = {}
+        """The postings that trims have removed, or keep whole, by id."""
         self.shared: list[View] = []
         """The views that still read these very tables, and need a copy before they change."""
+
+    @property
+    def trimmed(self) -> int:
+        """The number of the last posting that a trim has looked at."""
+        return max((one.done for one in self.trims), default=0)
+
+    def posting(self, name: str) -> PostingRecord | None:
+        """A posting by its id, if it is whole."""
+        live, gone = self.postings.get(name), self.retired.get(name)
+        if gone is not None and (live is None or live.seq <= self.trimmed):
+            return gone.posting
+        return live if live is not None and live.seq <= self.count else None
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -167,6 +185,8 @@ class Ledger:
         kept.keys = dict(self.keys)
         kept.checkpoints = list(self.checkpoints)
         kept.leaves = dict(self.leaves)
+        kept.trims = list(self.trims)
+        kept.retired = dict(self.retired)
         kept.shared = []
         return kept
 
@@ -276,7 +296,7 @@ class Ledger:
 
     def _refuse_taken(self, changes: Changes) -> None:
         for posting in changes.postings:
-            if posting.id in self.postings:
+            if posting.id in self.postings or posting.id in self.retired:
                 raise KeyReused(f"there is a posting {posting.id} already")
         for record in changes.keys:
             if record.key in self.keys:

@@ -25,6 +25,7 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
+from offpath.model.ledger.trims import Retired
 from offpath.store.postgres.steps import to_json
 from offpath.store.programs.dialect import Rows
 from offpath.store.programs.instants import micros
@@ -38,6 +39,7 @@ class Read(Struct, frozen=True):
     now: int
     newest: tuple[SideRow, ...]
     postings: tuple[PostingRecord, ...]
+    retired: tuple[Retired, ...]
     keys: tuple[KeyRecord, ...]
     lots: tuple[tuple[str, tuple[Lot, ...]], ...]
     raised: tuple[tuple[str, int, int], ...]
@@ -167,13 +169,18 @@ def loaded(
     totals: Totals | None,
 ) -> Loaded:
     """All that a batch asked for, as a book takes it."""
+    live = tuple(one for one in read.postings if one.links)
+    here = {one.id for one in live}
+    missing = [gone for gone in read.retired if gone.id not in here]
+    found = live + tuple(gone.posting for gone in missing if gone.posting is not None)
     return Loaded(
         wanted=wants,
         now=read.now,
         accounts=accounts,
         sides=sides,
         newest=read.newest,
-        postings=tuple(one for one in read.postings if one.links),
+        postings=found,
+        retired=tuple(gone for gone in missing if gone.posting is None),
         keys=read.keys,
         lots=_longest(read.lots),
         raised=_by_window(wants.raised, read.raised),

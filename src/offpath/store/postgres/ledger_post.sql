@@ -70,6 +70,17 @@ select json_build_object(
             ) as links
             from json_array_elements_text(:postings::text::json) as b (id)
             join offpath.ledger_posting p on p.id = b.id
+            where p.seq > (select coalesce(max(t.done), 0) from offpath.ledger_trim t)
+                or not exists (select from offpath.ledger_retired r where r.id = p.id)
+        ) as x
+    ),
+    'retired', (
+        select coalesce(json_agg(x), '[]')
+        from (
+            select r.id, r.trim, coalesce(t.file, '') as file, r.posting::json as posting
+            from json_array_elements_text(:postings::text::json) as b (id)
+            join offpath.ledger_retired r on r.id = b.id
+            left join offpath.ledger_trim t on t.number = r.trim
         ) as x
     ),
     'keys', (
@@ -96,7 +107,22 @@ select json_build_object(
     ),
     'raised', (
         select coalesce(
-            json_agg(json_build_array(b.account, s.since, a.raised - coalesce(l.raised, 0))), '[]'
+            json_agg(
+                json_build_array(
+                    b.account, s.since, a.raised - coalesce(
+                        l.raised,
+                        -- Nothing raised it before, or it was trimmed: what the first link goes on from.
+                        (
+                            select f.raised - greatest(f.change, 0)
+                            from offpath.ledger_link f
+                            where f.account = b.account
+                            order by f.number
+                            limit 1
+                        ),
+                        0
+                    )
+                )
+            ), '[]'
         )
         from json_to_recordset(:raised::text::json)
             as b (account text, since bigint, relative boolean)

@@ -100,7 +100,7 @@ join offpath.ledger_posting p on p.id = l.posting
 order by l.account, l.number
 
 -- name: ledger_postings_by_id
--- These postings, a row for each of their links.
+-- These postings, a row for each of their links. Of one that a trim has looked at, not all may be left.
 select
     p.seq, p.at, l.account, l.number, p.id, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
     l.prev, l.hash, l.source, l.at, p.meta
@@ -109,20 +109,26 @@ from (
     from json_array_elements_text(:ids::text::json) as b (id)
     join offpath.ledger_posting f on f.id = b.id
     where f.seq > :after::bigint
+        and (
+            f.seq > (select coalesce(max(t.done), 0) from offpath.ledger_trim t)
+            or not exists (select from offpath.ledger_retired r where r.id = f.id)
+        )
     limit :limit::bigint
 ) as p
 left join offpath.ledger_link l on l.posting = p.id
 order by p.seq, l.account
 
 -- name: ledger_postings_on
--- Postings in the order of their commits, a row for each of their links.
+-- Postings in the order of their commits, a row for each of their links, behind what was trimmed.
 select
     p.seq, p.at, l.account, l.number, p.id, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
     l.prev, l.hash, l.source, l.at, p.meta
 from (
     select *
     from offpath.ledger_posting
-    where seq > :after::bigint
+    where seq > greatest(
+        :after::bigint, (select coalesce(max(t.done), 0) from offpath.ledger_trim t)
+    )
     order by seq
     limit :limit::bigint
 ) as p
@@ -193,7 +199,8 @@ where k.key = :key::text
 -- name: ledger_totals
 -- Sums of the accounts' balances by kind, the quotes of open payouts by their rows, and what was asked
 -- to be paid out and has no end by the postings: an end is one that takes out of the reserve what the
--- request put there, and a row may be gone or altered. Each in two parts, above and below 32 bits.
+-- request put there, and a row may be gone or altered. Each in two parts, above and below 32 bits. No
+-- payout that was asked for before a trim's boundary is open.
 -- It reads all accounts: in one pass over the table where it is planned freely, account by account
 -- where plans are pinned.
 select
@@ -215,6 +222,7 @@ from (
             substring(p.meta from '"payoutUsd":"USD:(\d+\.\d\d)"') as quote
         from offpath.ledger_posting p
         where strpos(p.meta, '"kind":"requestPayout"') > 0
+            and p.seq > (select coalesce(max(t.done), 0) from offpath.ledger_trim t)
     ) as r
     where not exists (
         select
@@ -232,10 +240,25 @@ from (
 select coalesce(max(p.seq), 0) from offpath.ledger_posting p
 
 -- name: ledger_sums
--- The sums of all entries by currency, in two parts, above and below 32 bits.
+-- The sums of all entries by currency, in two parts, above and below 32 bits; with what the first link
+-- of a trimmed chain goes on from.
 select x.currency, div(x.total, 4294967296)::bigint, mod(x.total, 4294967296)::bigint
 from (
-    select l.currency, sum(l.amount) as total from offpath.ledger_link l group by l.currency
+    select each.currency, sum(each.total) as total
+    from (
+        select l.currency, sum(l.amount) as total from offpath.ledger_link l group by l.currency
+        union all
+        select l.currency, l.balance::numeric * offpath.ledger_grows(l.account) - l.amount
+        from offpath.ledger_posting p
+        join offpath.ledger_link l on l.posting = p.id
+        where p.seq <= (select max(t.posting) from offpath.ledger_trim t)
+            and l.number > 1
+            and not exists (
+                select from offpath.ledger_link before
+                where before.account = l.account and before.number = l.number - 1
+            )
+    ) as each
+    group by each.currency
 ) as x
 
 -- name: ledger_counts
@@ -314,4 +337,78 @@ gone as (
 select id
 from (select id from moved union select id from gone) as both_of_them
 order by id
+limit :limit::bigint
+
+-- name: ledger_trims
+-- Trims, the latest first.
+select number, checkpoint, posting, until, at, file, archive, kept, kid, signature, done, postings, links
+from offpath.ledger_trim
+order by number desc
+
+-- part: standing
+-- The last link up to a posting, by account. It is looked for from the first one on, where it is once a
+-- trim is finished; an account that is younger is passed over by its first link.
+cross join lateral (
+    select p.seq
+    from offpath.ledger_link f
+    join offpath.ledger_posting p on p.id = f.posting
+    where f.account = a.id
+    order by f.number
+    limit 1
+) as begun
+cross join lateral (
+    select s.*, p.meta
+    from offpath.ledger_link s
+    join offpath.ledger_posting p on p.id = s.posting
+    where s.account = a.id
+        and p.seq <= :until::bigint
+        and not exists (
+            select
+            from offpath.ledger_link n
+            join offpath.ledger_posting np on np.id = n.posting
+            where n.account = s.account and n.number = s.number + 1 and np.seq <= :until::bigint
+        )
+    order by s.number
+    limit 1
+) as l
+where begun.seq <= :until::bigint and a.number > 0 and a.id > :after::text
+order by a.id
+limit :limit::bigint
+
+-- name: ledger_standings
+-- The last link of each account up to a posting, with its posting's metadata.
+select
+    l.account, l.number, l.posting, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, l.meta
+from offpath.ledger_account a
+/* part: standing */
+
+-- name: ledger_standings_of
+-- The same of these accounts. The inner limit has each looked up by its id.
+select
+    l.account, l.number, l.posting, l.amount, array_to_json(l.entries)::text, l.balance, l.raised,
+    l.prev, l.hash, l.source, l.at, l.meta
+from json_array_elements_text(:ids::text::json) as b (id)
+cross join lateral (
+    select x.* from offpath.ledger_account x where x.id = b.id limit 1
+) as a
+/* part: standing */
+
+-- name: ledger_retired_of
+-- Postings of these ids that were removed, with the file that has them.
+select r.id, r.trim, coalesce(t.file, ''), r.posting
+from json_array_elements_text(:ids::text::json) as b (id)
+join offpath.ledger_retired r on r.id = b.id
+left join offpath.ledger_trim t on t.number = r.trim
+where r.id > :after::text
+order by r.id
+limit :limit::bigint
+
+-- name: ledger_kept
+-- Postings that a trim keeps whole.
+select r.id, r.trim, coalesce(t.file, ''), r.posting
+from offpath.ledger_retired r
+left join offpath.ledger_trim t on t.number = r.trim
+where r.trim = :trim::bigint and r.posting is not null and r.id > :after::text
+order by r.id
 limit :limit::bigint

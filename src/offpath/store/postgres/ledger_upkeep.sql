@@ -110,3 +110,93 @@ with gone as materialized (
 )
 delete from offpath.ledger_key k using gone g where k.key = g.key
 returning k.key
+
+-- name: keep_postings
+-- Postings that rows name which are open are kept whole.
+insert into offpath.ledger_retired (id, trim, posting)
+select p.id, :trim::bigint, offpath.ledger_posting_text(p.id)
+from json_array_elements_text(:ids::text::json) as b (id)
+join offpath.ledger_posting p on p.id = b.id
+where not exists (select from offpath.ledger_retired r where r.id = p.id)
+order by p.id
+on conflict (id) do nothing
+
+-- name: add_trim
+-- Writes a trim if it follows the last one, which is finished, and its checkpoint is there.
+insert into offpath.ledger_trim (
+    number, checkpoint, posting, until, at, file, archive, kept, kid, signature
+)
+select :number::bigint, :checkpoint::text, :posting::bigint, :until::bigint, :at::bigint, :file::text,
+    :archive::text, :kept::text, :kid::text, :signature::text
+where :posting::bigint > 0
+    and :number::bigint = 1 + coalesce((select max(t.number) from offpath.ledger_trim t), 0)
+    and not exists (
+        select from offpath.ledger_trim t
+        where t.done < t.posting or t.posting >= :posting::bigint
+    )
+    and exists (
+        select from offpath.ledger_checkpoint c
+        where c.id = :checkpoint::text and c.posting = :posting::bigint
+    )
+returning 1
+
+-- name: next_trim
+-- The trim that is under way: its number, its boundary, the last posting that was looked at, how many
+-- come next, and the last of these.
+select
+    t.number, t.posting, t.done, count(x.seq),
+    case when count(x.seq) < :limit::bigint then t.posting else max(x.seq) end
+from (select * from offpath.ledger_trim order by number desc limit 1) as t
+left join lateral (
+    select p.seq
+    from offpath.ledger_posting p
+    where p.seq > t.done and p.seq <= t.posting
+    order by p.seq
+    limit :limit::bigint
+) as x on true
+where t.done < t.posting
+group by t.number, t.posting, t.done
+
+-- name: retire_postings
+-- From now on these ids are those of postings that were removed. Records of the audit alone stay.
+insert into offpath.ledger_retired (id, trim)
+select p.id, :number::bigint
+from offpath.ledger_posting p
+where p.seq > :after::bigint
+    and p.seq <= :through::bigint
+    and exists (
+        select from offpath.ledger_link l
+        where l.posting = p.id and l.account <> 'platform:netting_clearing'
+    )
+order by p.id
+on conflict (id) do nothing
+
+-- name: trim_links
+-- Removes links behind which there is another one of their account up to the boundary.
+delete from offpath.ledger_link l
+using offpath.ledger_posting p
+where p.seq > :after::bigint
+    and p.seq <= :through::bigint
+    and l.posting = p.id
+    and l.account <> 'platform:netting_clearing'
+    and exists (
+        select
+        from offpath.ledger_link n
+        join offpath.ledger_posting np on np.id = n.posting
+        where n.account = l.account and n.number = l.number + 1 and np.seq <= :boundary::bigint
+    )
+returning 1
+
+-- name: drop_trimmed
+-- Removes postings of which no link is left.
+delete from offpath.ledger_posting p
+where p.seq > :after::bigint
+    and p.seq <= :through::bigint
+    and not exists (select from offpath.ledger_link l where l.posting = p.id)
+returning 1
+
+-- name: advance_trim
+-- These were looked at.
+update offpath.ledger_trim
+set done = :through::bigint, postings = postings + :postings::bigint, links = links + :links::bigint
+where number = :number::bigint

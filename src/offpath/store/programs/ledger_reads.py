@@ -20,8 +20,9 @@ from offpath.model.ledger.records import (
     SideRow,
     Totals,
 )
+from offpath.model.ledger.trims import Retired, Trim
 from offpath.store.ledger import Counts
-from offpath.store.programs.dialect import Dialect, Steps, one
+from offpath.store.programs.dialect import Dialect, Steps, ask, one
 from offpath.store.sql import Query, Row
 
 S = TypeVar("S", bound=Struct)
@@ -32,6 +33,7 @@ _BEHIND_HALVES: Final = 0xE000
 """Between them are halves of characters, which are not characters."""
 
 _entries: Final = msgspec.json.Decoder(tuple[int, ...]).decode
+_posting: Final = msgspec.json.Decoder(PostingRecord).decode
 _receipt: Final = msgspec.json.Decoder(Receipt).decode
 
 
@@ -93,11 +95,17 @@ def postings(
 ) -> Steps[list[PostingRecord]]:
     """Postings by id, or in the order of their commits."""
     page = {"after": after, "limit": max(limit, 0)}
-    if ids:
-        query = d.sql["ledger_postings_by_id"](ids=_sorted(d, ids), **page)
-    else:
-        query = d.sql["ledger_postings_on"](**page)
-    return posted((yield from one(query)))
+    if not ids:
+        return posted((yield from one(d.sql["ledger_postings_on"](**page))))
+    asked = set(ids)
+    query = d.sql["ledger_postings_by_id"](ids=_sorted(d, asked), **page)
+    found = posted((yield from ask(query)))
+    missing = asked - {each.id for each in found}
+    if missing and len(found) < limit:
+        kept = yield from retired(d, ids=sorted(missing), limit=limit - len(found))
+        whole = (gone.posting for gone in kept if gone.posting is not None)
+        found += [each for each in whole if each.seq > after]
+    return found
 
 
 def sides(
@@ -185,7 +193,51 @@ def moved(d: Dialect, *, after: str = "", limit: int = 1000) -> Steps[list[str]]
     return [account for (account,) in (yield from one(query))]
 
 
+def trims(d: Dialect) -> Steps[list[Trim]]:
+    """All trims, the latest first."""
+    return records(Trim, (yield from one(d.sql["ledger_trims"]())))
+
+
+def standings(
+    d: Dialect, until: int, *, ids: Sequence[str] = (), after: str = "", limit: int = 1000
+) -> Steps[list[LinkRecord]]:
+    """The last link of each account up to a posting, by account."""
+    page = {"until": until, "after": after, "limit": max(limit, 0)}
+    if ids:
+        query = d.sql["ledger_standings_of"](ids=_sorted(d, ids), **page)
+    else:
+        query = d.sql["ledger_standings"](**page)
+    return [link for link, _ in (yield from _linked(query))]
+
+
+def retired(
+    d: Dialect, *, ids: Sequence[str] = (), trim: int = 0, after: str = "", limit: int = 1000
+) -> Steps[list[Retired]]:
+    """Postings that were removed, or those that a trim keeps whole, by id."""
+    page = {"after": after, "limit": max(limit, 0)}
+    if ids:
+        query = d.sql["ledger_retired_of"](ids=_sorted(d, ids), **page)
+    else:
+        query = d.sql["ledger_kept"](trim=trim, **page)
+    return retired_rows((yield from one(query)))
+
+
 # -- rows ------------------------------------------------------------------------------------
+
+
+def retired_rows(rows: Iterable[Row]) -> list[Retired]:
+    """Postings that were removed. Raises ``ChainBroken`` for one that was kept and altered."""
+    return [
+        Retired(id=name, trim=trim, file=file, posting=None if text is None else _kept(name, text))
+        for name, trim, file, text in rows
+    ]
+
+
+def _kept(name: str, text: str) -> PostingRecord:
+    try:
+        return _posting(text)
+    except msgspec.MsgspecError as error:
+        raise ChainBroken(f"the posting {name}, which is kept, was altered: {error}") from error
 
 
 def records(kind: type[S], rows: Iterable[Row]) -> list[S]:

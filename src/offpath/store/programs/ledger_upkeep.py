@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import asdict
 
 from offpath.model.ledger.records import DUE_STATES, Checkpoint, Leaf, SideRow
+from offpath.model.ledger.trims import Trim
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.programs.ledger_reads import DueSideRow
 from offpath.store.refusals import never_due
@@ -121,3 +122,41 @@ def prune(d: Dialect, gone: Old) -> Steps[int]:
     # Both statements look again at what they remove: somebody may have used it since it was found.
     answers = yield Send((attempts, keys), last=True)
     return sum(map(len, answers))
+
+
+def keep_postings(d: Dialect, trim: int, ids: Sequence[str]) -> Steps[None]:
+    """Keep these postings whole for a trim that is about to begin."""
+    query = d.sql["keep_postings"](trim=trim, ids=d.batch(sorted(set(ids))))
+    # By the turn of checkpoints, as all of a trim: no two of them are under way at once.
+    yield Send((d.sql["lock_checkpoints"](), query), last=True)
+
+
+def begin_trim(d: Dialect, trim: Trim) -> Steps[bool]:
+    """Write a trim, unless it does not follow the last one."""
+    fields = asdict(trim)
+    for counted in ("done", "postings", "links"):
+        del fields[counted]
+    add = d.sql["add_trim"](**fields)
+    _, added = yield Send((d.sql["lock_checkpoints"](), add), last=True)
+    return bool(added)
+
+
+def trim_postings(d: Dialect, *, limit: int) -> Steps[int]:
+    """Remove the next postings of the trim that is under way; the number that were looked at."""
+    # Whoever waited for the turn goes on where the other one has ended.
+    _, found = yield Send((d.sql["lock_checkpoints"](), d.sql["next_trim"](limit=max(limit, 1))))
+    if not found:
+        return 0
+    number, boundary, after, looked, through = found[0]
+    span = {"after": after, "through": through}
+    # The ids are retired first: only then the database lets their links go, and the postings last.
+    _, links, postings = yield Send(
+        (
+            d.sql["retire_postings"](number=number, **span),
+            d.sql["trim_links"](boundary=boundary, **span),
+            d.sql["drop_trimmed"](**span),
+        )
+    )
+    told = {"number": number, "postings": len(postings), "links": len(links)}
+    yield from ask(d.sql["advance_trim"](through=through, **told), last=True)
+    return int(looked)

@@ -60,6 +60,9 @@ class SqlLedgerReads:
     ledger_checkpoints = transition(ledger_reads.checkpoints, _ASKED)
     ledger_leaves = transition(ledger_reads.leaves, _ASKED)
     ledger_moved = transition(ledger_reads.moved, _ASKED)
+    ledger_trims = transition(ledger_reads.trims, _ASKED)
+    ledger_standings = transition(ledger_reads.standings, _ASKED)
+    ledger_retired = transition(ledger_reads.retired, _ASKED)
 
 
 class SqlStore(SqlLedgerReads):
@@ -207,6 +210,9 @@ class SqlStore(SqlLedgerReads):
 
     lease_sides = transition(ledger_upkeep.lease_sides, peek=ledger_upkeep.nothing_due)
     save_checkpoint = transition(ledger_upkeep.save_checkpoint)
+    keep_postings = transition(ledger_upkeep.keep_postings)
+    begin_trim = transition(ledger_upkeep.begin_trim)
+    trim_postings = transition(ledger_upkeep.trim_postings)
 
     async def prune_ledger(
         self, *, attempts_before: int, keys_before: int | None, limit: int

@@ -35,8 +35,15 @@ from offpath.model.ledger.records import (
     SideRow,
 )
 from offpath.model.ledger.requested import END
+from offpath.model.ledger.trims import Retired
 from offpath.store.programs.dialect import Queries
-from offpath.store.programs.ledger_reads import key_record, posted, records, summed
+from offpath.store.programs.ledger_reads import (
+    key_record,
+    posted,
+    records,
+    retired_rows,
+    summed,
+)
 from offpath.store.sql import Query, Row
 from offpath.store.sqlite.mailbox import Writing
 from offpath.store.sqlite.parameters import batch
@@ -95,7 +102,7 @@ def _load_steps(wanted: Wanted, now: int) -> Queries[Loaded]:
     accounts = yield from _asked("ledger_accounts_of", ids=wanted.accounts)
     sides = yield from _asked("ledger_sides_of", wanted=wanted.sides)
     sides += yield from _asked("ledger_holders_of", wanted=wanted.holders)
-    postings = yield from _postings_steps(wanted.postings)
+    postings, gone = yield from _postings_steps(wanted.postings)
     keys = yield from _asked("ledger_keys_of", keys=wanted.keys)
     raised = yield from _asked("ledger_raised_of", wanted=wanted.raised)
     attempts = yield from _asked("ledger_attempts_of", wanted=wanted.attempts)
@@ -110,7 +117,8 @@ def _load_steps(wanted: Wanted, now: int) -> Queries[Loaded]:
         accounts=tuple(_accounts(accounts)),
         sides=tuple({row.key: row for row in records(SideRow, sides)}.values()),
         newest=tuple(records(SideRow, newest)),
-        postings=tuple(one for one in postings if one.links),  # a bare one is as if not there
+        postings=tuple(postings),
+        retired=tuple(gone),
         keys=tuple(map(key_record, keys)),
         lots=lots,
         raised=_sums(wanted.raised, raised),
@@ -132,11 +140,19 @@ def _accounts(rows: Iterable[Row]) -> Iterable[AccountRecord]:
         yield AccountRecord(id=account, balance=balance, raised=raised, head=head, number=number)
 
 
-def _postings_steps(ids: Sequence[str]) -> Queries[list[PostingRecord]]:
+def _postings_steps(ids: Sequence[str]) -> Queries[tuple[list[PostingRecord], list[Retired]]]:
+    """The postings that are whole, and those that a trim has removed."""
     if not ids:
-        return []
+        return [], []
     query = SQL["ledger_postings_by_id"](ids=batch(ids), after=0, limit=len(ids))
-    return posted((yield query))
+    found = [one for one in posted((yield query)) if one.links]  # a bare one is as if not there
+    missing = sorted(set(ids) - {one.id for one in found})
+    if not missing:
+        return found, []
+    rows = yield SQL["ledger_retired_of"](ids=batch(missing), after="", limit=len(missing))
+    gone = retired_rows(rows)
+    kept = [one.posting for one in gone if one.posting is not None]
+    return found + kept, [one for one in gone if one.posting is None]
 
 
 def _newest_steps(wanted: Sequence[SideKey]) -> Queries[list[Row]]:

@@ -144,9 +144,20 @@ where at > since
 order by account, number desc
 
 -- name: ledger_raised_of
--- What raised accounts after a time: looked for by halves along the chain, whose times do not fall.
+-- What raised accounts after a time: looked for by halves along the chain, whose times do not fall. A
+-- chain that was trimmed begins later; what its first link goes on from was before the time.
 with recursive place (account, since, low, high) as (
-    select account.id, wanted.value ->> 1, 0, account.number
+    select
+        account.id, wanted.value ->> 1,
+        coalesce(
+            (
+                select min(first.number) - 1
+                from offpath_ledger_link as first indexed by offpath_ledger_link_chain
+                where first.account = account.id
+            ),
+            0
+        ),
+        account.number
     from json_each(:wanted) as wanted
     cross join offpath_ledger_account as account
     where account.id = wanted.value ->> 0
@@ -168,6 +179,10 @@ select
     account.raised - coalesce((
         select link.raised from offpath_ledger_link as link indexed by offpath_ledger_link_chain
         where link.account = place.account and link.number = place.low
+    ), (
+        select first.raised - max(account.side * first.amount, 0)
+        from offpath_ledger_link as first indexed by offpath_ledger_link_chain
+        where first.account = place.account and first.number = place.low + 1
     ), 0)
 from place
 cross join offpath_ledger_account as account

@@ -73,7 +73,8 @@ order by link.account, link.number
 limit :limit
 
 -- name: ledger_postings_by_id
--- These postings, a row for each of their links; the metadata comes with the first one.
+-- These postings, a row for each of their links; the metadata comes with the first one. Of one that a
+-- trim has looked at, not all may be left.
 select
     one.seq, one.at, link.account, link.number, one.id, link.amount, link.entries, link.balance,
     link.raised, link.prev, link.hash, one.source, one.at,
@@ -83,7 +84,14 @@ from (
     from json_each(:ids) as wanted
     cross join offpath_ledger_posting as posting
         indexed by sqlite_autoindex_offpath_ledger_posting_1
-    where posting.id = wanted.value and posting.seq > :after
+    where
+        posting.id = wanted.value and posting.seq > :after
+        and (
+            posting.seq > (select coalesce(max(done), 0) from offpath_ledger_trim)
+            or not exists (
+                select 1 from offpath_ledger_retired as gone where gone.id = posting.id
+            )
+        )
     limit :limit
 ) as one
 left join offpath_ledger_link as link
@@ -91,16 +99,19 @@ left join offpath_ledger_link as link
 order by one.seq, link.id
 
 -- name: ledger_postings_on
--- Postings in the order of their commits, a row for each of their links; the metadata comes with the
--- first one.
+-- Postings in the order of their commits, a row for each of their links, behind what was trimmed; the
+-- metadata comes with the first one.
 select
     posting.seq, posting.at, link.account, link.number, posting.id, link.amount, link.entries,
     link.balance, link.raised, link.prev, link.hash, posting.source, posting.at,
     case link.id & 65535 when 0 then posting.meta end
-from offpath_ledger_posting as posting
+from (
+    select max(:after, coalesce(max(done), 0)) as seq from offpath_ledger_trim
+) as place
+cross join offpath_ledger_posting as posting
 left join offpath_ledger_link as link
     on link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
-where posting.seq > :after and posting.seq <= :after + :limit
+where posting.seq > place.seq and posting.seq <= place.seq + :limit
 order by posting.seq, link.id
 
 -- name: ledger_sides_by_id
@@ -161,7 +172,8 @@ where key = :key
 -- name: ledger_totals
 -- Sums of the accounts' balances by kind, the quotes of open payouts by their rows, and what was asked
 -- to be paid out and has no end by the postings: an end is one that takes out of the reserve what the
--- request put there. Each in two parts, above and below 32 bits: they may have more than 64.
+-- request put there. Each in two parts, above and below 32 bits: they may have more than 64. No payout
+-- that was asked for before a trim's boundary is open.
 with request as (
     select
         posting.seq as seq, posting.meta ->> '$.sagaId' as payout,
@@ -171,6 +183,7 @@ with request as (
         instr(posting.meta, '"kind":"requestPayout"') > 0
         and posting.meta ->> '$.kind' = 'requestPayout'
         and posting.meta ->> '$.payoutUsd' glob 'USD:[0-9]*.[0-9][0-9]'
+        and posting.seq > (select coalesce(max(done), 0) from offpath_ledger_trim)
 )
 select 'balances', kind, sum(balance >> 32), sum(balance & 4294967295)
 from offpath_ledger_account
@@ -205,23 +218,39 @@ where
 select coalesce(max(seq), 0) from offpath_ledger_posting
 
 -- name: ledger_sums
--- The sum of all entries by currency, by halves of 32 bits: on the way it may have more than 64.
+-- The sum of all entries by currency, by halves of 32 bits: on the way it may have more than 64. With
+-- what the first link of a trimmed chain goes on from.
 select account.currency, sum(each.high), sum(each.low)
 from (
     select account, sum(amount >> 32) as high, sum(amount & 4294967295) as low
     from offpath_ledger_link
     group by account
+    union all
+    select link.account, (link.balance * known.side - link.amount) >> 32,
+        (link.balance * known.side - link.amount) & 4294967295
+    from offpath_ledger_link as link
+    cross join offpath_ledger_account as known
+    where
+        link.id <= (select max(posting) from offpath_ledger_trim) * 65536 + 65535
+        and link.number > 1 and known.id = link.account
+        and not exists (
+            select 1 from offpath_ledger_link as before
+            where before.account = link.account and before.number = link.number - 1
+        )
 ) as each
 cross join offpath_ledger_account as account
 where account.id = each.account
 group by account.currency
 
 -- name: ledger_counts
--- How many accounts, postings and links there are; both of the latter are numbered without a gap.
+-- How many accounts, postings and links there are; both of the latter are numbered without a gap, but
+-- for what trims have removed.
 select
     (select count(*) from offpath_ledger_account where number > 0),
-    (select coalesce(max(seq), 0) from offpath_ledger_posting),
+    (select coalesce(max(seq), 0) from offpath_ledger_posting)
+    - (select coalesce(sum(postings), 0) from offpath_ledger_trim),
     (select coalesce(sum(number), 0) from offpath_ledger_account)
+    - (select coalesce(sum(links), 0) from offpath_ledger_trim)
 
 -- name: ledger_checkpoints
 -- Checkpoints, the latest first.
@@ -298,4 +327,81 @@ select id from (
     limit :limit
 )
 order by 1
+limit :limit
+
+-- name: ledger_trims
+-- Trims, the latest first.
+select number, checkpoint, posting, until, at, file, archive, kept, kid, signature, done, postings, links
+from offpath_ledger_trim
+order by number desc
+
+-- part: standing
+-- The last link up to a posting. It is looked for from the first one on, where it is once a trim is
+-- finished; an account that is younger is passed over by its first link.
+cross join offpath_ledger_link as link
+cross join offpath_ledger_posting as posting
+where
+    link.id = case
+        when (
+            select begun.id >> 16
+            from offpath_ledger_link as begun indexed by offpath_ledger_link_chain
+            where begun.account = account.id
+            order by begun.number
+            limit 1
+        ) <= :until
+        then (
+            select one.id from offpath_ledger_link as one indexed by offpath_ledger_link_chain
+            where
+                one.account = account.id and one.id >> 16 <= :until
+                and not exists (
+                    select 1
+                    from offpath_ledger_link as following indexed by offpath_ledger_link_chain
+                    where
+                        following.account = one.account and following.number = one.number + 1
+                        and following.id >> 16 <= :until
+                )
+            order by one.number
+            limit 1
+        )
+    end
+    and posting.seq = link.id >> 16 and account.number > 0 and account.id > :after
+order by account.id
+limit :limit
+
+-- name: ledger_standings
+-- The last link of each account up to a posting, with its posting's metadata.
+select
+    link.account, link.number, posting.id, link.amount, link.entries, link.balance, link.raised,
+    link.prev, link.hash, posting.source, posting.at, posting.meta
+from offpath_ledger_account as account
+/* part: standing */
+
+-- name: ledger_standings_of
+-- The same of these accounts.
+select
+    link.account, link.number, posting.id, link.amount, link.entries, link.balance, link.raised,
+    link.prev, link.hash, posting.source, posting.at, posting.meta
+from (
+    select id, number from offpath_ledger_account
+    where id in (select value from json_each(:ids))
+) as account
+/* part: standing */
+
+-- name: ledger_retired_of
+-- Postings of these ids that were removed, with the file that has them.
+select gone.id, gone.trim, coalesce(trim.file, ''), gone.posting
+from json_each(:ids) as wanted
+cross join offpath_ledger_retired as gone
+left join offpath_ledger_trim as trim on trim.number = gone.trim
+where gone.id = wanted.value and gone.id > :after
+order by gone.id
+limit :limit
+
+-- name: ledger_kept
+-- Postings that a trim keeps whole.
+select gone.id, gone.trim, coalesce(trim.file, ''), gone.posting
+from offpath_ledger_retired as gone indexed by offpath_ledger_retired_kept
+left join offpath_ledger_trim as trim on trim.number = gone.trim
+where gone.trim = :trim and gone.posting is not null and gone.id > :after
+order by gone.id
 limit :limit

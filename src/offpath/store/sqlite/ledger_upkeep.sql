@@ -77,3 +77,99 @@ returning seq
 delete from offpath_ledger_key
 where key in (select value from json_each(:keys)) and at < :before
 returning key
+
+-- name: keep_postings
+-- Postings that rows name which are open are kept whole.
+insert into offpath_ledger_retired (id, trim, posting)
+select one.id, :trim, one.whole
+from json_each(:ids) as wanted
+cross join offpath_ledger_whole as one
+where
+    one.id = wanted.value
+    and not exists (select 1 from offpath_ledger_retired as known where known.id = one.id)
+
+-- name: add_trim
+-- Writes a trim if it follows the last one, which is finished, and its checkpoint is there.
+insert into offpath_ledger_trim (
+    number, checkpoint, posting, until, at, file, archive, kept, kid, signature
+)
+select :number, :checkpoint, :posting, :until, :at, :file, :archive, :kept, :kid, :signature
+where
+    :posting > 0
+    and :number = 1 + coalesce((select max(number) from offpath_ledger_trim), 0)
+    and not exists (
+        select 1 from offpath_ledger_trim where done < posting or posting >= :posting
+    )
+    and exists (
+        select 1 from offpath_ledger_checkpoint where id = :checkpoint and posting = :posting
+    )
+returning 1
+
+-- name: next_trim
+-- The trim that is under way: its number, its boundary, the last posting that was looked at, how many
+-- come next, and the last of these.
+select
+    last.number, last.posting, last.done, count(one.seq),
+    case when count(one.seq) < :limit then last.posting else max(one.seq) end
+from (
+    select number, posting, done from offpath_ledger_trim order by number desc limit 1
+) as last
+left join (
+    select posting.seq from offpath_ledger_posting as posting
+    where
+        posting.seq > (select done from offpath_ledger_trim order by number desc limit 1)
+        and posting.seq <= (select max(posting) from offpath_ledger_trim)
+    order by posting.seq
+    limit :limit
+) as one
+where last.done < last.posting
+group by last.number
+
+-- name: retire_postings
+-- From now on these ids are those of postings that were removed. Records of the audit alone stay.
+insert into offpath_ledger_retired (id, trim)
+select posting.id, :number
+from offpath_ledger_posting as posting
+where
+    posting.seq > :after and posting.seq <= :through
+    and exists (
+        select 1 from offpath_ledger_link as link
+        where
+            link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
+            and link.account <> 'platform:netting_clearing'
+    )
+    and not exists (select 1 from offpath_ledger_retired as known where known.id = posting.id)
+
+-- name: trim_links
+-- Removes links behind which there is another one of their account up to the boundary.
+delete from offpath_ledger_link
+where
+    id between (:after + 1) * 65536 and :through * 65536 + 65535
+    and account <> 'platform:netting_clearing'
+    and exists (
+        select 1 from offpath_ledger_link as following
+        where
+            following.account = offpath_ledger_link.account
+            and following.number = offpath_ledger_link.number + 1
+            and following.id >> 16 <= :boundary
+    )
+returning 1
+
+-- name: drop_trimmed
+-- Removes postings of which no link is left.
+delete from offpath_ledger_posting
+where
+    seq > :after and seq <= :through
+    and not exists (
+        select 1 from offpath_ledger_link as link
+        where
+            link.id between offpath_ledger_posting.seq * 65536
+            and offpath_ledger_posting.seq * 65536 + 65535
+    )
+returning 1
+
+-- name: advance_trim
+-- These were looked at.
+update offpath_ledger_trim
+set done = :through, postings = postings + :postings, links = links + :links
+where number = :number
