@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ import redis
 from offpath.errors import StoreUnavailable
 from offpath.store.protocol import Store
 from offpath.testing.conformance import CONTRACT, StoreConformance
+from tests.conformance.backends import Backend
 
 
 @contextmanager
@@ -56,30 +57,46 @@ def cut_command(store: Store, at: int) -> Iterator[None]:
         connection._ask = ask
 
 
+class Joins(StoreConformance):
+    """The tests on a database of SQL, with connections of a caller's own."""
+
+    def cut(self, store: Store, at: int) -> AbstractContextManager[object]:
+        return cut_statement(store, at)
+
+    def transaction(self, url: str) -> AbstractContextManager[Any]:
+        return self.backend().transaction()
+
+    def async_transaction(self, url: str) -> AbstractAsyncContextManager[Any]:
+        return self.backend().async_transaction()
+
+    def backend(self) -> Backend:
+        raise NotImplementedError
+
+
 class TestMemory(StoreConformance):
     async def new_url(self) -> str:
         return "memory://"
 
 
-class TestSqlite(StoreConformance):
+class TestSqlite(Joins):
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
-    def cut(self, store: Store, at: int) -> AbstractContextManager[object]:
-        return cut_statement(store, at)
+    def backend(self) -> Backend:
+        return Backend("sqlite", f"{self.folder}/kit.db")
 
     async def new_url(self) -> str:
         return f"sqlite:///{self.folder}/kit.db"
 
 
-class TestPostgres(StoreConformance):
+class TestPostgres(Joins):
     @pytest.fixture(autouse=True)
     def _place(self, swept_postgres: str) -> None:
         self.url = swept_postgres
 
-    def cut(self, store: Store, at: int) -> AbstractContextManager[object]:
-        return cut_statement(store, at)
+    def backend(self) -> Backend:
+        return Backend("postgres", self.url)
 
     async def new_url(self) -> str:
         return self.url
@@ -132,6 +149,13 @@ class Torn(MemoryStore):
             answers += await super().commit(Effects(jobs=(job,)))
         return answers
 
+class Careless(MemoryStore):
+    async def ask_worker(self, worker, ask):
+        return True
+
+    async def lease_sides(self, kind, **asked):
+        return await self.ledger_sides(kind)
+
 class TestForgetful(StoreConformance):
     async def new_url(self):
         return "memory://"
@@ -178,3 +202,11 @@ def test_a_store_that_tears_a_commit_does_not_pass(tmp_path: Path) -> None:
     told = run_outside(tmp_path, "Torn", "commit_that_is_cut")
     assert "test_a_commit_that_is_cut_wrote_all_or_nothing_and_may_be_repeated" in told
     assert "1 failed" in told
+
+
+@pytest.mark.timeout(300)
+def test_a_store_that_breaks_another_profile_does_not_pass(tmp_path: Path) -> None:
+    told = run_outside(tmp_path, "Careless", "hears_what_is_asked or due_row")
+    assert "test_a_worker_hears_what_is_asked_of_it_until_it_has_answered" in told
+    assert "test_a_due_row_is_handed_out_once_until_it_is_due_again" in told
+    assert "2 failed" in told

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from offpath.model.effects import Effects
 from offpath.model.job import DeadReason, Failure, JobRecord, LeasedJob, NewJob
-from offpath.model.lease import Leased, LeaseRequest, WorkerInfo
+from offpath.model.lease import Leased, LeaseRequest, Order, WorkerInfo
 from offpath.model.settlement import Dead, Outcome, Settled, Settlement
 from offpath.runtime.clock import ManualClock
 from offpath.store.capabilities import Profile
@@ -39,14 +39,14 @@ class Bench:
 
     def __init__(self, makes: Makes, url: str) -> None:
         self.clock = ManualClock(START)
+        self.url = url
         self._makes = makes
-        self._url = url
         self._open: list[Store] = []
         self._numbers = itertools.count(1)
 
     async def another(self) -> Store:
         """One more store on the same data, as another process has it."""
-        store = self._makes.make_store(self._url, self.clock)
+        store = self._makes.make_store(self.url, self.clock)
         if not store.capabilities.self_migrating and not self._open:
             await store.migrate()
         await store.open()
@@ -93,9 +93,15 @@ class Bench:
         for worker in workers or ("w1",):
             await store.register(worker_info(worker), lease_seconds=LEASE)
 
-    async def ask(self, store: Store, worker: str = "w1", limit: int = 100) -> Leased:
+    async def ask(
+        self,
+        store: Store,
+        worker: str = "w1",
+        limit: int = 100,
+        order: Order = Order.PRIORITY,
+    ) -> Leased:
         """Lease jobs of the usual task; the whole answer."""
-        request = LeaseRequest(worker=worker, limit=limit, tasks={TASK: limit})
+        request = LeaseRequest(worker=worker, limit=limit, tasks={TASK: limit}, order=order)
         return await store.lease(request)
 
     async def take(self, store: Store, worker: str = "w1") -> LeasedJob:

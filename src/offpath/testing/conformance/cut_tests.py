@@ -14,7 +14,9 @@ from offpath.model.effects import Effects
 from offpath.model.job import JobState
 from offpath.model.lease import LeaseRequest
 from offpath.model.settlement import Settlement, SettleStatus, Succeeded
+from offpath.store.capabilities import Profile
 from offpath.testing.conformance.bench import TASK, contract
+from offpath.testing.conformance.ledger_tests import ANN, balance, moving
 
 if TYPE_CHECKING:
     from offpath.store.protocol import Store
@@ -60,6 +62,22 @@ class CutTests:
             assert len(await store.get(ids)) == 2
             if not was_cut:
                 assert at > 0, "the hook cuts nothing"
+                return
+        pytest.fail(f"not through after {MOST_PLACES} places")
+
+    @contract(Profile.LEDGER)
+    async def test_a_posting_that_is_cut_moved_its_money_once_or_not_at_all(
+        self, bench: Bench, store: Store
+    ) -> None:
+        for at in range(MOST_PLACES):
+            moved = await balance(store, ANN)
+            operation = moving(bench.new_id(), 1)
+            was_cut = await self._was_cut(store, at, partial(store.post, [operation]))
+            assert await balance(store, ANN) - moved in ({0, 1} if was_cut else {1})
+            await store.post([operation])
+            assert await balance(store, ANN) == moved + 1
+            assert set((await store.ledger_sums()).values()) == {0}
+            if not was_cut:
                 return
         pytest.fail(f"not through after {MOST_PLACES} places")
 

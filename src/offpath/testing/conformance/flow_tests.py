@@ -6,7 +6,7 @@ from offpath.errors import LeaseLost
 from offpath.model.effects import Effects
 from offpath.model.gate import NewGate
 from offpath.model.job import JobState
-from offpath.model.lease import LeaseRequest, Order
+from offpath.model.lease import Order
 from offpath.model.limit import LimitSpec
 from offpath.model.new import NewLogEvent
 from offpath.model.route import Attempt, AttemptStatus, Decisions, RouterSpec, slot_of
@@ -14,7 +14,7 @@ from offpath.model.settlement import Succeeded, Waiting
 from offpath.model.wait import NewSignal
 from offpath.store.capabilities import Profile
 from offpath.store.protocol import Store
-from offpath.testing.conformance.bench import TASK, Bench, contract
+from offpath.testing.conformance.bench import Bench, contract
 
 _ROUTER = "kit.router"
 
@@ -56,10 +56,10 @@ class FlowTests:
         flood = [await bench.add(store, fair_key="a") for _ in range(3)]
         bench.clock.advance(1)
         other = await bench.add(store, fair_key="b", priority=-5)
-        assert await _ordered(store, Order.BALANCED, 2) == {flood[0], other}
+        assert await _ordered(bench, store, Order.BALANCED) == {flood[0], other}
         bench.clock.advance(1)
         await bench.add(store, fair_key="a", priority=9)
-        assert await _ordered(store, Order.AGE, 2) == set(flood[1:])
+        assert await _ordered(bench, store, Order.AGE) == set(flood[1:])
 
     @contract(Profile.WORKFLOWS)
     async def test_a_gate_opens_when_what_it_watches_has_succeeded(
@@ -138,6 +138,5 @@ class FlowTests:
         assert not await store.advance(cursor, decided)
 
 
-async def _ordered(store: Store, order: Order, limit: int) -> set[str]:
-    request = LeaseRequest(worker="w1", limit=limit, tasks={TASK: limit}, order=order)
-    return {each.id for each in (await store.lease(request)).jobs}
+async def _ordered(bench: Bench, store: Store, order: Order) -> set[str]:
+    return {each.id for each in (await bench.ask(store, limit=2, order=order)).jobs}

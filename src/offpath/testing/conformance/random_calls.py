@@ -8,7 +8,9 @@ from typing import TypeVar
 
 from offpath.model.effects import Effects
 from offpath.model.job import LeasedJob
+from offpath.model.lease import Order
 from offpath.model.settlement import Outcome, Released, Retry, Snoozed, Succeeded
+from offpath.store.capabilities import Profile
 from offpath.store.memory import MemoryStore
 from offpath.store.protocol import JobRedrive, Store
 from offpath.testing.conformance.bench import LEASE, Bench, contract, worker_info
@@ -32,12 +34,28 @@ class RandomTests:
             await _Series(bench, (store, memory), random.Random(seed)).go()
         await memory.close()
 
+    @contract(Profile.DISPATCH)
+    async def test_random_calls_in_every_order_are_answered_as_memory_does(
+        self, bench: Bench, store: Store
+    ) -> None:
+        memory = MemoryStore(bench.clock)
+        await memory.open()
+        for seed in range(SEEDS):
+            await _Series(bench, (store, memory), random.Random(seed), tuple(Order)).go()
+        await memory.close()
+
 
 class _Series:
     """One series of calls, the same on both stores."""
 
-    def __init__(self, bench: Bench, stores: tuple[Store, Store], chance: random.Random) -> None:
-        self.bench, self.stores, self.chance = bench, stores, chance
+    def __init__(
+        self,
+        bench: Bench,
+        stores: tuple[Store, Store],
+        chance: random.Random,
+        orders: tuple[Order, ...] = (Order.PRIORITY,),
+    ) -> None:
+        self.bench, self.stores, self.chance, self.orders = bench, stores, chance, orders
         self.ids: list[str] = []
         self.held: list[LeasedJob] = []
 
@@ -70,7 +88,8 @@ class _Series:
     async def add(self) -> None:
         """Commit a job, sometimes one that is known."""
         delay = self.chance.choice([0.0, 5.0])
-        job = self.bench.job(priority=self.chance.randrange(3), delay=delay)
+        key = self.chance.choice([None, "a", "b"]) if len(self.orders) > 1 else None
+        job = self.bench.job(priority=self.chance.randrange(3), delay=delay, fair_key=key)
         if self.ids and self.chance.random() < 0.2:
             job = self.bench.job(id=self.chance.choice(self.ids))
         await self.alike(lambda one: one.commit(Effects(jobs=(job,))))
@@ -79,11 +98,12 @@ class _Series:
     async def lease(self) -> None:
         """Take some jobs."""
         limit = self.chance.randrange(1, 4)
-        self.held += await self.alike(lambda one: self._taken(one, limit))
+        order = self.chance.choice(self.orders)
+        self.held += await self.alike(lambda one: self._taken(one, limit, order))
 
-    async def _taken(self, store: Store, limit: int) -> tuple[LeasedJob, ...]:
+    async def _taken(self, store: Store, limit: int, order: Order) -> tuple[LeasedJob, ...]:
         # whether asking again may give more is a hint, and may be wrong
-        return (await self.bench.ask(store, limit=limit)).jobs
+        return (await self.bench.ask(store, limit=limit, order=order)).jobs
 
     async def end(self) -> None:
         """End a job that was once held, in any way, once or again."""
