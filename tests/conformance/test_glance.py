@@ -86,6 +86,8 @@ async def test_a_death_that_can_be_seen_is_named_until_it_is_noted(
 ) -> None:
     if not quiet.capabilities.presence:
         pytest.skip("a worker's death cannot be seen early here")
+    if not await tells(quiet):
+        pytest.skip("this backend names all passes")
     backend.trust_at_once(monkeypatch)
     doomed = backend.store(clock)
     await doomed.open()

@@ -12,6 +12,7 @@ from tests.conftest import missing_server
 from tests.integration import service
 from tests.integration.fleet import Fleet
 from tests.integration.proxy import Proxy
+from tests.integration.redis_servers import Servers
 from tests.servers import NoServer, PostgresCluster, migrate, with_database
 from tests.sqlite_files import migrated_url
 
@@ -101,6 +102,22 @@ def proxy_before() -> Iterator[Callable[[str], tuple[Proxy, str]]]:
     yield make
     for proxy in made:
         proxy.__exit__()
+
+
+@pytest.fixture
+def program() -> str:
+    """The program of a test's Redis servers: the one that the environment names."""
+    return ""
+
+
+@pytest.fixture
+def servers(program: str) -> Iterator[Servers]:
+    """Redis servers of the test, which it adds; all end with it."""
+    made = Servers()
+    made.program = program
+    yield made
+    for server in made:
+        server.destroy()
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import asyncio
 import re
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import pytest
-import redis
 
 from offpath.errors import ConfigurationError, StoreRejected, StoreUnavailable
 from offpath.model.effects import Effects
@@ -23,86 +22,21 @@ from offpath.store.capabilities import Durability
 from offpath.store.hints import Hint
 from offpath.store.protocol import Level
 from offpath.store.redis import RedisStore
-from tests.brokers import VALKEY, Broker
 from tests.conformance.builders import START, new_job, worker_info
-from tests.conftest import missing_server
 from tests.integration.polling import eventually
-from tests.servers import NoServer
-
-ALWAYS = ("--appendfsync", "always")
-
-
-class Servers(list[Broker]):
-    """Servers of a test; all are of one program."""
-
-    program = ""
-
-
-@pytest.fixture
-def program() -> str:
-    """The program of the test's servers: the one that the environment names."""
-    return ""
-
-
-@pytest.fixture
-def servers(program: str) -> Iterator[Servers]:
-    """Servers of the test, which it adds; all end with it."""
-    made = Servers()
-    made.program = program
-    yield made
-    for server in made:
-        server.destroy()
-
-
-on_both = pytest.mark.parametrize("program", ["", VALKEY], ids=["redis", "valkey"])
-"""A test whose outcome is the server program's own: ``check.py matrix`` runs all on Valkey."""
-
-
-def started(servers: Servers, *more: str) -> Broker:
-    server = Broker("redis", more=more, program=servers.program)
-    servers.append(server)
-    try:
-        server.start()
-    except NoServer as error:
-        missing_server(str(error))
-    return server
-
-
-@asynccontextmanager
-async def opened(server: Broker, query: str = "") -> AsyncIterator[RedisStore]:
-    store = RedisStore(server.url + query, call_timeout=5.0)
-    try:
-        await store.open()
-        yield store
-    finally:
-        await store.close()
-
-
-def killed(server: Broker) -> None:
-    assert server.process is not None
-    server.process.kill()
-    server.process.wait(30)
-
-
-def start_again(server: Broker) -> None:
-    """Start a stopped server, and wait until it has read what it kept."""
-    server.start()
-    with client(server) as asking:
-        end = time.monotonic() + 30
-        while asking.info("persistence")["loading"]:
-            assert time.monotonic() < end
-
-
-def client(server: Broker) -> redis.Redis:
-    return redis.Redis.from_url(server.url)
-
-
-async def run_one(store: RedisStore, worker: str = "w1") -> SettleStatus:
-    """Take a job and end it well."""
-    await store.register(worker_info(worker), lease_seconds=30)
-    leased = await store.lease(LeaseRequest(worker=worker, limit=1, tasks={"t": 1}))
-    settlement = Settlement(job=leased.jobs[0], outcome=Succeeded(result="1"))
-    return (await store.settle([settlement]))[0].status
+from tests.integration.redis_servers import (
+    ALWAYS,
+    Servers,
+    client,
+    killed,
+    on_both,
+    opened,
+    replica_of,
+    run_one,
+    start_again,
+    started,
+)
+from tests.servers import free_port
 
 
 @on_both
@@ -338,15 +272,6 @@ async def test_a_server_that_became_a_replica_takes_no_write(servers: Servers) -
         assert await run_one(store) is SettleStatus.APPLIED
 
 
-def replica_of(servers: Servers, primary: Broker) -> Broker:
-    replica = started(servers, "--replicaof", "127.0.0.1", str(primary.port))
-    with client(replica) as looking:
-        end = time.monotonic() + 30
-        while looking.info("replication")["master_link_status"] != "up":
-            assert time.monotonic() < end
-    return replica
-
-
 async def test_a_promoted_replica_has_what_was_waited_for(servers: Servers) -> None:
     primary = started(servers, *ALWAYS)
     replica = replica_of(servers, primary)
@@ -434,6 +359,60 @@ async def test_a_clock_that_is_set_back_hands_out_nothing_twice(servers: Servers
         assert {each.status for each in answers} == {SettleStatus.APPLIED}
     finally:
         await store.close()
+
+
+@on_both
+async def test_a_server_that_reads_its_log_again_is_away_until_it_has(servers: Servers) -> None:
+    server = started(servers, *ALWAYS)
+    job = new_job(task="t")
+    async with opened(server) as store:
+        await store.commit(Effects(jobs=(job,)))
+        with client(server) as other, other.pipeline(transaction=False) as much:
+            for number in range(20_000):
+                much.set(f"other:{number}", "1")
+            much.execute()
+        killed(server)
+        server.more = (*ALWAYS, "--key-load-delay", "200")  # microseconds: so it takes 4 s
+        server.start()
+
+        async def answer() -> str:
+            try:
+                (again,) = await store.commit(Effects(jobs=(job,)))
+            except StoreUnavailable as error:
+                return str(error)
+            return "new" if again.created else "there"
+
+        async def answers(told: str) -> bool:
+            return told in await answer()
+
+        await eventually(lambda: answers("loading the dataset"), within=30, what="it is loading")
+        await eventually(lambda: answers("there"), within=60, what="the server has read its log")
+        assert await run_one(store) is SettleStatus.APPLIED
+
+
+@on_both
+async def test_a_node_of_a_cluster_says_that_it_is_one(servers: Servers) -> None:
+    nodes = [
+        started(servers, "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+        for _ in range(2)
+    ]
+    with client(nodes[0]) as one, client(nodes[1]) as other:
+        halves = ("0", "8191"), ("8192", "16383")
+        for asking, half in zip((one, other), halves, strict=True):
+            asking.execute_command("CLUSTER ADDSLOTSRANGE", *half)
+        bus = nodes[1].more[-1]
+        one.execute_command("CLUSTER MEET", "127.0.0.1", str(nodes[1].port), bus)
+        slot = one.execute_command("CLUSTER KEYSLOT", "{offpath}")
+        asked = nodes[1] if slot < 8192 else nodes[0]
+        with client(asked) as stranger:
+            await eventually(
+                lambda: stranger.execute_command("CLUSTER INFO")["cluster_state"] == "ok",
+                within=60,
+                what="the nodes know each other",
+            )
+    async with opened(asked) as store:
+        with pytest.raises(StoreUnavailable, match="node of a Redis Cluster"):
+            await store.commit(Effects(jobs=(new_job(task="t"),)))
 
 
 @pytest.mark.parametrize(
