@@ -95,9 +95,9 @@ async def put_posts(unit: Unit, posts: Sequence[PostRecord]) -> None:
         unit.run("HSET", keys.POSTS, name, written_posts(newest_posts(known, own)))
 
 
-async def posts_to(unit: Unit, name: str) -> list[PostRecord]:
+async def posts(unit: Unit, endpoint: str) -> list[PostRecord]:
     """The newest posts to an endpoint."""
-    (found,) = await unit.read(["HGET", unit.key(keys.POSTS), name])
+    (found,) = await unit.read(["HGET", unit.key(keys.POSTS), endpoint])
     return list(newest_posts(read_posts(found)))
 
 
@@ -155,7 +155,7 @@ async def _finding_of(unit: Unit, name: str) -> FindingRecord | None:
     return None if found is None else _finding(found)
 
 
-async def record_finding(unit: Unit, name: str, text: str, new_id: str) -> FindingRecord:
+async def record_finding(unit: Unit, name: str, text: str, *, new_id: str) -> FindingRecord:
     """Note that something was found."""
     known = await _finding_of(unit, name)
     if known is None or (known.accepted_at is not None and known.text != text):
@@ -209,7 +209,9 @@ class KeptClaim(Struct, frozen=True, omit_defaults=True):
 _claim = msgspec.json.Decoder(KeptClaim).decode
 
 
-async def claim(unit: Unit, key: str, holder: str, ttl: float | None, *, renew: bool) -> bool:
+async def claim(
+    unit: Unit, key: str, holder: str, *, ttl: float | None = None, renew: bool = False
+) -> bool:
     """Claim a name; who has it keeps it, until the time of the first claim, or of one that renews,
     is over.
     """
@@ -266,7 +268,7 @@ async def prune_claims(unit: Unit, limit: int) -> None:
 # -- pauses --------------------------------------------------------------------------------------
 
 
-async def pause_queue(unit: Unit, name: str, until: datetime | None) -> None:
+async def pause_queue(unit: Unit, name: str, *, until: datetime | None = None) -> None:
     """Hand out nothing of a queue."""
     unit.run("HSET", keys.PAUSES, name, "" if until is None else str(micros(until)))
 

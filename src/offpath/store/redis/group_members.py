@@ -11,7 +11,7 @@ from offpath.store.redis.unit import Unit
 
 
 async def cancel(
-    unit: Unit, ids: Sequence[str], limit: int, keep: float | None
+    unit: Unit, ids: Sequence[str], *, limit: int, keep: float | None = None
 ) -> list[ChangedJob]:
     """Mark groups as closing, and cancel up to ``limit`` of their open members."""
     wanted = list(dict.fromkeys(ids))
@@ -22,7 +22,7 @@ async def cancel(
     return await _cancel(unit, there, limit, keep)
 
 
-async def close(unit: Unit, limit: int, keep: float | None) -> list[ChangedJob]:
+async def close(unit: Unit, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
     """Cancel up to ``limit`` open members of groups that are closing."""
     (found,) = await unit.read(["ZRANGE", unit.key(keys.CLOSING), 0, max(limit, 1) - 1])
     if not found:
@@ -47,7 +47,7 @@ async def _cancel(
         if len(left) <= room:
             unit.run("ZREM", keys.CLOSING, group_id)
         chosen += left[:room]
-    return await jobs.cancel(unit, chosen, keep)
+    return await jobs.cancel(unit, chosen, keep=keep)
 
 
 async def _open_members(unit: Unit, group_id: str) -> list[str]:

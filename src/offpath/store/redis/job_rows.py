@@ -7,7 +7,7 @@ be written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -68,49 +68,76 @@ def json_text(value: object) -> str:
         raise not_unicode() from error
 
 
-class KeptJob(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A job as it is packed. Absent is what has its default."""
-
-    t: str  # task
-    q: str  # queue
-    s: str  # state
-    ra: str  # run_at
-    ea: str  # enqueued_at
-    gr: str  # group_id
-    fp: str  # fingerprint
-    pl: str  # the member under which it waits when it is ready
-    p: int = 0  # priority
-    a: int = 1  # attempt
-    dl: int = 0  # deliveries
-    lo: int = 0  # losses
-    rd: int = 0  # redrives
-    op: str = "{}"  # options
-    pa: str | None = None  # parent
-    de: tuple[str, ...] = ()  # dependents
-    dd: str | None = None  # deadline
-    uk: str | None = None  # unique key
-    us: tuple[str, ...] = ()  # the states in which it is held
-    up: str = ""  # policy
-    ue: str | None = None  # period
-    uu: str | None = None  # the end of the period
-    tg: tuple[str, ...] = ()  # tags
-    fk: str | None = None  # fair key
-    hd: str | None = None  # headers
-    w: str | None = None  # worker
-    cr: bool = False  # cancel requested
-    st: str | None = None  # started_at
-    fi: str | None = None  # finished_at
-    ex: str | None = None  # expires_at
-    re: str | None = None  # reason
-    di: str | None = None  # deadline_in
-    an: int = 0  # announced changes
-    gp: str = ""  # policy of its group
-    su: str | None = None  # the crash whose suspect it is
-    al: bool = False  # it was handed out alone
+_NAMES: Final = (
+    "task queue state run_at enqueued_at group_id fingerprint place priority attempt deliveries "
+    "losses redrives options parent dependents deadline unique_key unique_states unique_policy "
+    "unique_period unique_until tags fair_key headers worker cancel_requested started_at "
+    "finished_at expires_at reason deadline_in announce policy crash alone"
+)
+_LETTERS: Final = (
+    "t q s ra ea gr fp pl p a dl lo rd op pa de dd uk us up ue uu tg fk hd w cr st fi ex re di an "
+    "gp su al"
+)
 
 
+class KeptJob(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    gc=False,
+    rename=dict(zip(_NAMES.split(), _LETTERS.split(), strict=True)),
+):
+    """A job as it is packed, under short names. Absent is what has its default."""
+
+    task: str
+    queue: str
+    state: JobState
+    run_at: str
+    enqueued_at: str
+    group_id: str
+    fingerprint: str
+    place: str
+    """The member under which it waits when it is ready."""
+    priority: int = 0
+    attempt: int = 1
+    deliveries: int = 0
+    losses: int = 0
+    redrives: int = 0
+    options: str = "{}"
+    parent: str | None = None
+    dependents: tuple[str, ...] = ()
+    deadline: str | None = None
+    unique_key: str | None = None
+    unique_states: tuple[JobState, ...] = ()
+    unique_policy: UniquePolicy = UniquePolicy.ATTACH
+    unique_period: str | None = None
+    unique_until: str | None = None
+    tags: tuple[str, ...] = ()
+    fair_key: str | None = None
+    headers: str | None = None
+    worker: str | None = None
+    cancel_requested: bool = False
+    started_at: str | None = None
+    finished_at: str | None = None
+    expires_at: str | None = None
+    reason: str | None = None
+    deadline_in: str | None = None
+    announce: int = 0
+    policy: GroupPolicy = GroupPolicy.SETTLE_ALL
+    crash: str | None = None
+    alone: bool = False
+
+
+_SAME: Final = (
+    *("task", "queue", "state", "group_id", "fingerprint", "priority", "attempt", "deliveries"),
+    *("losses", "redrives", "options", "parent", "dependents", "unique_key", "tags", "fair_key"),
+    *("headers", "worker", "cancel_requested", "reason"),
+)
+_TIMES: Final = ("run_at", "enqueued_at", "deadline", "started_at", "finished_at", "expires_at")
+"""The fields of a record that are packed as they are, and those that are packed as texts."""
 _packed = msgspec.json.Encoder().encode
 _unpacked = msgspec.json.Decoder(KeptJob).decode
+_UNCLAIMED: Final = UniqueClaim(key="", states=())
 _failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
 
 
@@ -125,6 +152,21 @@ class StoredJob(NamedTuple):
     """True if it was handed out as the only suspect."""
     stored: bytes = b""
     """The row as it is stored; empty where it is not."""
+
+
+def same(of: object, names: Iterable[str]) -> dict[str, Any]:
+    """Fields as they are."""
+    return {name: getattr(of, name) for name in names}
+
+
+def texts(of: object, names: Iterable[str]) -> dict[str, Any]:
+    """Times as a row has them."""
+    return {name: text_of(getattr(of, name)) for name in names}
+
+
+def times(of: object, names: Iterable[str]) -> dict[str, Any]:
+    """The times of a row's texts."""
+    return {name: time_of(getattr(of, name)) for name in names}
 
 
 def place_of(record: JobRecord) -> str:
@@ -146,45 +188,21 @@ def run_time(place: str) -> datetime:
 def packed(row: StoredJob) -> bytes:
     """The bytes of a row."""
     job, terms = row.record, row.terms
-    unique = terms.unique
+    unique = terms.unique or _UNCLAIMED
     return _packed(
         KeptJob(
-            t=job.task,
-            q=job.queue,
-            s=job.state.value,
-            ra=str(micros(job.run_at)),
-            ea=str(micros(job.enqueued_at)),
-            gr=job.group_id,
-            fp=job.fingerprint,
-            pl=place_of(job),
-            p=job.priority,
-            a=job.attempt,
-            dl=job.deliveries,
-            lo=job.losses,
-            rd=job.redrives,
-            op=job.options,
-            pa=job.parent,
-            de=job.dependents,
-            dd=text_of(job.deadline),
-            uk=job.unique_key,
-            us=() if unique is None else tuple(state.value for state in unique.states),
-            up="" if unique is None else unique.policy.value,
-            ue=None if unique is None else _fraction(unique.period),
-            uu=text_of(terms.unique_until),
-            tg=job.tags,
-            fk=job.fair_key,
-            hd=job.headers,
-            w=job.worker,
-            cr=job.cancel_requested,
-            st=text_of(job.started_at),
-            fi=text_of(job.finished_at),
-            ex=text_of(job.expires_at),
-            re=job.reason,
-            di=_fraction(terms.deadline_in),
-            an=terms.announce,
-            gp="" if terms.policy is GroupPolicy.SETTLE_ALL else terms.policy.value,
-            su=row.crash,
-            al=row.alone,
+            **same(job, _SAME),
+            **texts(job, _TIMES),
+            place=place_of(job),
+            unique_states=unique.states,
+            unique_policy=unique.policy,
+            unique_period=_fraction(unique.period),
+            unique_until=text_of(terms.unique_until),
+            deadline_in=_fraction(terms.deadline_in),
+            announce=terms.announce,
+            policy=terms.policy,
+            crash=row.crash,
+            alone=row.alone,
         )
     )
 
@@ -198,23 +216,23 @@ def new_row(job: NewJob, now: datetime) -> list[Any]:
     time, entered = micros(at), micros(now)
     place, deadline = place_at(job.priority, time, job.id), text_of(deadline_of(job, now))
     row = KeptJob(
-        t=job.task,
-        q=job.queue,
-        s="queued",
-        ra=str(time),
-        ea=str(entered),
-        gr=job.id,
-        fp=job.fingerprint,
-        pl=place,
-        p=job.priority,
-        op=job.options,
-        pa=job.parent,
-        de=job.dependents,
-        dd=deadline,
-        tg=job.tags,
-        fk=job.fair_key,
-        hd=job.headers,
-        di=_fraction(job.deadline_in),
+        task=job.task,
+        queue=job.queue,
+        state=JobState.QUEUED,
+        run_at=str(time),
+        enqueued_at=str(entered),
+        group_id=job.id,
+        fingerprint=job.fingerprint,
+        place=place,
+        priority=job.priority,
+        options=job.options,
+        parent=job.parent,
+        dependents=job.dependents,
+        deadline=deadline,
+        tags=job.tags,
+        fair_key=job.fair_key,
+        headers=job.headers,
+        deadline_in=_fraction(job.deadline_in),
     )
     due = time <= entered
     placed = place if due else str(time)
@@ -226,64 +244,36 @@ def row_of(job_id: str, fields: list[Any]) -> StoredJob:
     """A row from its fields: those of :data:`FIELDS`, in their order."""
     blob, given, result, failures, progress = fields
     kept = _unpacked(blob)
-    return StoredJob(
-        JobRecord(
-            id=job_id,
-            task=kept.t,
-            queue=kept.q,
-            state=JobState(kept.s),
-            priority=kept.p,
-            run_at=moment(kept.ra),
-            enqueued_at=moment(kept.ea),
-            attempt=kept.a,
-            deliveries=kept.dl,
-            losses=kept.lo,
-            redrives=kept.rd,
-            group_id=kept.gr,
-            input="" if given is None else given.decode(),
-            options=kept.op,
-            fingerprint=kept.fp,
-            parent=kept.pa,
-            dependents=kept.de,
-            deadline=time_of(kept.dd),
-            unique_key=kept.uk,
-            tags=kept.tg,
-            fair_key=kept.fk,
-            headers=kept.hd,
-            worker=kept.w,
-            cancel_requested=kept.cr,
-            started_at=time_of(kept.st),
-            finished_at=time_of(kept.fi),
-            expires_at=time_of(kept.ex),
-            result=None if result is None else result.decode(),
-            reason=kept.re,
-            progress=None if progress is None else progress.decode(),
-            failures=() if failures is None else _failures(failures),
-        ),
-        _terms(kept),
-        kept.su,
-        kept.al,
-        blob,
+    record = JobRecord(
+        id=job_id,
+        **same(kept, _SAME),
+        **times(kept, _TIMES),
+        input="" if given is None else given.decode(),
+        result=None if result is None else result.decode(),
+        progress=None if progress is None else progress.decode(),
+        failures=() if failures is None else _failures(failures),
     )
+    return StoredJob(record, _terms(kept), kept.crash, kept.alone, blob)
 
 
 def _terms(kept: KeptJob) -> JobTerms:
-    if not (kept.uk or kept.di is not None or kept.an or kept.gp):
+    plain = kept.deadline_in is None and not kept.announce and kept.policy is GroupPolicy.SETTLE_ALL
+    if kept.unique_key is None and plain:
         return PLAIN
     unique = None
-    if kept.uk is not None:
+    if kept.unique_key is not None:
         unique = UniqueClaim(
-            key=kept.uk,
-            policy=UniquePolicy(kept.up),
-            states=tuple(JobState(each) for each in kept.us),
-            period=_float(kept.ue),
+            key=kept.unique_key,
+            policy=kept.unique_policy,
+            states=kept.unique_states,
+            period=_float(kept.unique_period),
         )
     return JobTerms(
         unique=unique,
-        unique_until=time_of(kept.uu),
-        deadline_in=_float(kept.di),
-        announce=kept.an,
-        policy=GroupPolicy(kept.gp) if kept.gp else GroupPolicy.SETTLE_ALL,
+        unique_until=time_of(kept.unique_until),
+        deadline_in=_float(kept.deadline_in),
+        announce=kept.announce,
+        policy=kept.policy,
     )
 
 
@@ -292,22 +282,22 @@ def leased_job(job_id: str, blob: str, given: str) -> LeasedJob:
     kept = _unpacked(blob)
     return LeasedJob(
         id=job_id,
-        task=kept.t,
-        queue=kept.q,
+        task=kept.task,
+        queue=kept.queue,
         input=given,
-        worker=kept.w or "",
-        deliveries=kept.dl,
-        attempt=kept.a,
-        options=kept.op,
-        group_id=kept.gr,
-        priority=kept.p,
-        run_at=moment(kept.ra),
-        enqueued_at=moment(kept.ea),
-        losses=kept.lo,
-        parent=kept.pa,
-        dependents=kept.de,
-        deadline=time_of(kept.dd),
-        headers=kept.hd,
+        worker=kept.worker or "",
+        deliveries=kept.deliveries,
+        attempt=kept.attempt,
+        options=kept.options,
+        group_id=kept.group_id,
+        priority=kept.priority,
+        run_at=moment(kept.run_at),
+        enqueued_at=moment(kept.enqueued_at),
+        losses=kept.losses,
+        parent=kept.parent,
+        dependents=kept.dependents,
+        deadline=time_of(kept.deadline),
+        headers=kept.headers,
     )
 
 
@@ -321,7 +311,7 @@ def _float(text: str | None) -> float | None:
 
 def state_of(blob: bytes) -> JobState:
     """The state of a packed row."""
-    return JobState(_unpacked(blob).s)
+    return _unpacked(blob).state
 
 
 def hash_of(row: StoredJob, before: StoredJob | None) -> list[str]:
@@ -365,6 +355,9 @@ class IndexEntry(NamedTuple):
     key: str
     member: str
     score: float = 0
+    ready: tuple[str, str, str | None] | tuple[()] = ()
+    """Of a ready job: its place, the time when it was enqueued, and its fair key. Its places in
+    other orders are made of them."""
 
 
 def entries(row: StoredJob, now: datetime) -> Iterator[IndexEntry]:
@@ -393,10 +386,16 @@ def waiting_entry(job: JobRecord, now: datetime) -> IndexEntry:
     lane = keys.pair(job.queue, job.task)
     if job.run_at > now:
         return IndexEntry(keys.SCHEDULED + lane, job.id, micros(job.run_at))
-    return IndexEntry(keys.READY + lane, place_of(job))
+    return _ready_entry(lane, job)
+
+
+def _ready_entry(lane: str, job: JobRecord) -> IndexEntry:
+    place = place_of(job)
+    stands = place, str(micros(job.enqueued_at)), job.fair_key
+    return IndexEntry(keys.READY + lane, place, ready=stands)
 
 
 def waiting_entries(job: JobRecord) -> tuple[IndexEntry, IndexEntry]:
     """Both places in which a stored job may wait: a lease may have made it ready since."""
     lane = keys.pair(job.queue, job.task)
-    return IndexEntry(keys.READY + lane, place_of(job)), IndexEntry(keys.SCHEDULED + lane, job.id)
+    return _ready_entry(lane, job), IndexEntry(keys.SCHEDULED + lane, job.id)

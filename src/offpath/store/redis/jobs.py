@@ -34,16 +34,16 @@ from offpath.store.rows.jobs import (
 _REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)
 
 
-async def progress(unit: Unit, job: LeasedJob, text: str) -> None:
+async def progress(unit: Unit, job: LeasedJob, progress: str) -> None:
     """Record how far a held job is. Raises LeaseLost."""
     await unit.load([job.id])
     row = unit.job(job.id)
     if row is None or not holds(row.record, job):
         raise not_held(job.id)
-    unit.file(row._replace(record=replace(row.record, progress=text)))
+    unit.file(row._replace(record=replace(row.record, progress=progress)))
 
 
-async def cancel(unit: Unit, ids: Sequence[str], keep: float | None) -> list[ChangedJob]:
+async def cancel(unit: Unit, ids: Sequence[str], *, keep: float | None = None) -> list[ChangedJob]:
     """End what waits, mark what runs."""
     expires_at = maybe_later(unit.now, keep)
     changes = list[ChangedJob]()
@@ -197,7 +197,7 @@ async def _clear_others(unit: Unit, row: StoredJob) -> None:
             unit.file(other._replace(crash=CLEARED))
 
 
-async def expire(unit: Unit, limit: int, keep: float | None) -> list[ChangedJob]:
+async def expire(unit: Unit, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
     """Give up jobs whose deadline has passed while they waited."""
     expires_at = maybe_later(unit.now, keep)
     (found,) = await unit.read(
@@ -229,11 +229,6 @@ async def prune(unit: Unit, limit: int) -> int:
 def _is_over(job: JobRecord, now: datetime) -> bool:
     """True if an ended job has been kept long enough."""
     return job.state in TERMINAL and job.expires_at is not None and job.expires_at <= now
-
-
-def with_groups(unit: Unit, changes: Sequence[ChangedJob]) -> list[ChangedJob]:
-    """The changes with what the write has answered about the jobs' groups."""
-    return [replace(each, group_done=group_done(unit, each.id)) for each in changes]
 
 
 def group_done(unit: Unit, job_id: str) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
-from typing import TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from offpath.store.redis.connection import RedisConnection
 from offpath.store.redis.diagnosis import Diagnosis, deaths, diagnosed
 from offpath.store.redis.unit import Unit, transacted
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -87,14 +89,50 @@ class RedisLife(PartialStore):
         return self._connection.hints.subscribe(callback)
 
     async def _do(self, work: Callable[[Unit], Awaitable[T]], *, grows: bool = False) -> T:
-        answer, _ = await transacted(self._connection, self._new_id, work, grows=grows)
+        answer, _ = await self._transacted(work, grows=grows)
         return answer
+
+    async def _transacted(
+        self, work: Callable[[Unit], Awaitable[T]], *, grows: bool = False
+    ) -> tuple[T, Unit]:
+        return await transacted(self._connection, self._new_id, work, grows=grows)
 
     async def _look(self) -> Unit:
         return Unit(self._connection, await self._connection.now(), self._new_id)
 
-    async def _change(
-        self, work: Callable[[Unit], Awaitable[list[ChangedJob]]]
-    ) -> list[ChangedJob]:
-        changes, unit = await transacted(self._connection, self._new_id, work)
-        return jobs.with_groups(unit, changes)
+
+def writing(
+    work: Callable[Concatenate[Unit, P], Awaitable[T]], *, grows: bool = False
+) -> Callable[Concatenate[RedisLife, P], Coroutine[Any, Any, T]]:
+    """The method of a store that is one transition; ``grows`` as for :func:`transacted`."""
+
+    @wraps(work)
+    async def method(self: RedisLife, /, *args: P.args, **named: P.kwargs) -> T:
+        return await self._do(lambda unit: work(unit, *args, **named), grows=grows)
+
+    return method
+
+
+def reading(
+    look: Callable[Concatenate[Unit, P], Awaitable[T]],
+) -> Callable[Concatenate[RedisLife, P], Coroutine[Any, Any, T]]:
+    """The method of a store that is one look."""
+
+    @wraps(look)
+    async def method(self: RedisLife, /, *args: P.args, **named: P.kwargs) -> T:
+        return await look(await self._look(), *args, **named)
+
+    return method
+
+
+def changing(
+    work: Callable[Concatenate[Unit, P], Awaitable[list[ChangedJob]]],
+) -> Callable[Concatenate[RedisLife, P], Coroutine[Any, Any, list[ChangedJob]]]:
+    """The method of a store that ends jobs: it says too which groups that has ended."""
+
+    @wraps(work)
+    async def method(self: RedisLife, /, *args: P.args, **named: P.kwargs) -> list[ChangedJob]:
+        changes, unit = await self._transacted(lambda unit: work(unit, *args, **named))
+        return [replace(each, group_done=jobs.group_done(unit, each.id)) for each in changes]
+
+    return method

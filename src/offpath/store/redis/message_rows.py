@@ -11,37 +11,55 @@ from msgspec import Struct
 from offpath.model.job import Failure
 from offpath.model.message import MessageState
 from offpath.model.new import Box, NewMessage
-from offpath.store.redis.job_rows import micros, moment, text_of, time_of
+from offpath.store.redis.job_rows import micros, same, texts, times
 from offpath.store.refusals import not_unicode
 from offpath.store.rows.messages import MemoryMessage, written
 
 FIELDS: Final = ("d", "p", "n")
 
 
-class KeptMessage(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message as it is packed. Absent is what has its default."""
-
-    b: str  # box
-    s: str  # stream
-    c: str  # created_at
-    u: str  # due_at
-    r: str  # free_at
-    t: str = ""  # topic
-    k: str | None = None  # key
-    h: str = "{}"  # headers
-    st: str = "pending"  # state
-    a: int = 1  # attempt
-    dl: int = 0  # deliveries
-    ho: str | None = None  # holder
-    fi: str | None = None  # finished_at
-    ex: str | None = None  # expires_at
-    re: str | None = None  # reason
-    fa: str | None = None  # failure
+_NAMES: Final = (
+    "box stream created_at due_at free_at topic key headers state attempt deliveries holder "
+    "finished_at expires_at reason failure"
+)
+_LETTERS: Final = "b s c u r t k h st a dl ho fi ex re fa"
 
 
+class KeptMessage(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    gc=False,
+    rename=dict(zip(_NAMES.split(), _LETTERS.split(), strict=True)),
+):
+    """A message as it is packed, under short names. Absent is what has its default."""
+
+    box: Box
+    stream: str
+    created_at: str
+    due_at: str
+    free_at: str
+    topic: str = ""
+    key: str | None = None
+    headers: str = "{}"
+    state: MessageState = MessageState.PENDING
+    attempt: int = 1
+    deliveries: int = 0
+    holder: str | None = None
+    finished_at: str | None = None
+    expires_at: str | None = None
+    reason: str | None = None
+    failure: Failure | None = None
+
+
+_SAME: Final = (
+    *("box", "stream", "key", "state", "attempt"),
+    *("deliveries", "holder", "reason", "failure"),
+)
+_TIMES: Final = ("created_at", "due_at", "free_at", "finished_at", "expires_at")
+"""The fields of a message that are packed as they are, and those that are packed as texts."""
 _packed = msgspec.json.Encoder().encode
 _unpacked = msgspec.json.Decoder(KeptMessage).decode
-_failure = msgspec.json.Decoder(Failure).decode
 
 
 class StoredMessage(Struct, frozen=True):
@@ -68,24 +86,11 @@ def member_of(message: MemoryMessage) -> str:
 
 def packed(message: MemoryMessage) -> str:
     """A message as it is stored. Raises StoreRejected."""
-    new, failure = message.new, message.failure
     kept = KeptMessage(
-        b=message.box.value,
-        s=message.stream,
-        t=new.topic,
-        k=message.key,
-        h=new.headers,
-        st=message.state.value,
-        a=message.attempt,
-        dl=message.deliveries,
-        c=str(micros(message.created_at)),
-        u=str(micros(message.due_at)),
-        r=str(micros(message.free_at)),
-        ho=message.holder,
-        fi=text_of(message.finished_at),
-        ex=text_of(message.expires_at),
-        re=message.reason,
-        fa=None if failure is None else msgspec.json.encode(failure).decode(),
+        **same(message, _SAME),
+        **texts(message, _TIMES),
+        topic=message.new.topic,
+        headers=message.new.headers,
     )
     try:
         message.new.payload.encode()
@@ -100,31 +105,19 @@ def row_of(message_id: str, fields: list[Any]) -> StoredMessage:
     kept = _unpacked(blob)
     new = NewMessage(
         id=message_id,
-        box=Box(kept.b),
-        stream=kept.s,
+        box=kept.box,
+        stream=kept.stream,
         payload=payload.decode(),
-        topic=kept.t,
-        key=kept.k,
-        headers=kept.h,
+        topic=kept.topic,
+        key=kept.key,
+        headers=kept.headers,
     )
     message = MemoryMessage(
         new=new,
         id=message_id,
-        box=new.box,
-        stream=new.stream,
         position=int(position),
-        created_at=moment(kept.c),
-        due_at=moment(kept.u),
-        free_at=moment(kept.r),
-        key=kept.k,
-        state=MessageState(kept.st),
-        attempt=kept.a,
-        deliveries=kept.dl,
-        holder=kept.ho,
-        finished_at=time_of(kept.fi),
-        expires_at=time_of(kept.ex),
-        reason=kept.re,
-        failure=None if kept.fa is None else _failure(kept.fa),
+        **same(kept, _SAME),
+        **times(kept, _TIMES),
     )
     return StoredMessage(message, blob)
 

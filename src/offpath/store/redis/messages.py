@@ -357,7 +357,12 @@ async def prune(unit: Unit, limit: int) -> int:
 
 
 async def find(
-    unit: Unit, where: MessageFilter, *, limit: int, after: str | None, newest: bool
+    unit: Unit,
+    where: MessageFilter,
+    *,
+    limit: int = 100,
+    after: str | None = None,
+    newest: bool = True,
 ) -> MessagePage:
     """One page of those that match, by position."""
     beyond = _position(after)
@@ -406,7 +411,7 @@ async def _next_ids(
     return [each.decode() for each in found]
 
 
-async def backlog(unit: Unit, limit: int) -> list[MessageBacklog]:
+async def backlog(unit: Unit, *, limit: int = 1000) -> list[MessageBacklog]:
     """The messages that wait, by stream."""
     (places,) = await unit.read(["SMEMBERS", unit.key(keys.STREAMS)])
     found = [await _backlog_of(unit, each.decode(), limit) for each in places]

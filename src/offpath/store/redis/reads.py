@@ -14,8 +14,9 @@ from offpath.model.deaths import Deaths, Whose
 from offpath.model.group import GroupRecord
 from offpath.model.id_range import id_range
 from offpath.model.job import LIVE, Count, JobFilter, JobRecord, JobState, Page
-from offpath.model.limit import QueueRecord
+from offpath.model.limit import QueueRecord, counted_to
 from offpath.model.message import Box
+from offpath.store.flow import MOST_IN_QUEUE
 from offpath.store.protocol import MOST_ON_A_PAGE, Backlog
 from offpath.store.redis import keys
 from offpath.store.redis.groups import beside, record_of
@@ -50,7 +51,12 @@ async def states(unit: Unit, ids: Sequence[str]) -> dict[str, JobState]:
 
 
 async def find(
-    unit: Unit, where: JobFilter, *, limit: int, after: str | None, newest: bool
+    unit: Unit,
+    where: JobFilter,
+    *,
+    limit: int = 100,
+    after: str | None = None,
+    newest: bool = True,
 ) -> Page:
     """One page of the jobs that match, by id."""
     limit = min(limit, MOST_ON_A_PAGE)
@@ -159,7 +165,7 @@ async def _lanes(unit: Unit) -> list[tuple[str, str]]:
     return sorted({(queue, task) for state, queue, task in tally if state is JobState.QUEUED})
 
 
-async def backlog(unit: Unit, limit: int) -> list[Backlog]:
+async def backlog(unit: Unit, *, limit: int = 1000) -> list[Backlog]:
     """Due work by queue and task."""
     if limit <= 0:
         return []
@@ -215,7 +221,7 @@ async def _suspects(unit: Unit) -> dict[tuple[str, str], list[datetime]]:
     return times
 
 
-async def queues(unit: Unit) -> list[QueueRecord]:
+async def queues(unit: Unit, *, most: int = MOST_IN_QUEUE) -> list[QueueRecord]:
     """Queues with unended jobs or a pause."""
     counts = dict[str, dict[JobState, int]]()
     scheduled = dict[str, int]()
@@ -232,7 +238,7 @@ async def queues(unit: Unit) -> list[QueueRecord]:
         scheduled[queue] = scheduled.get(queue, 0) + later
     paused = await paused_queues(unit)
     return [
-        _queue_record(name, counts.get(name, {}), scheduled.get(name, 0), paused)
+        counted_to(most, _queue_record(name, counts.get(name, {}), scheduled.get(name, 0), paused))
         for name in sorted(counts.keys() | paused.keys())
     ]
 
@@ -262,7 +268,7 @@ async def paused_queues(unit: Unit) -> dict[str, datetime | None]:
     return {name: end for name, end in ends.items() if end is None or unit.now < end}
 
 
-async def deaths(unit: Unit, since: datetime | None, limit: int) -> list[Deaths]:
+async def deaths(unit: Unit, *, since: datetime | None = None, limit: int = 10_000) -> list[Deaths]:
     """Dead letters by whose they are and name."""
     (found,) = await unit.read(
         ["ZREVRANGE", unit.key(keys.STATE + JobState.DEAD.value), 0, limit - 1]
@@ -287,7 +293,7 @@ async def deaths(unit: Unit, since: datetime | None, limit: int) -> list[Deaths]
     ]
 
 
-async def ids_beginning(unit: Unit, kind: Kind, beginning: str, limit: int) -> list[str]:
+async def ids_beginning(unit: Unit, kind: Kind, beginning: str, *, limit: int = 10) -> list[str]:
     """Ids of a kind that begin with a text, in their order."""
     between, index = id_range(beginning), _ID_INDEXES.get(kind)
     if between is None or index is None or limit <= 0:

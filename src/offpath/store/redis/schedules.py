@@ -48,7 +48,7 @@ async def _recorded(unit: Unit, name: str, times: Iterable[datetime]) -> set[dat
     return {at for at, row in zip(wanted, found, strict=True) if row is not None}
 
 
-async def put(unit: Unit, schedule: Schedule, next_at: datetime | None) -> ScheduleRecord:
+async def put(unit: Unit, schedule: Schedule, *, next_at: datetime | None) -> ScheduleRecord:
     """Add or change a schedule."""
     known = await _known(unit, schedule.name)
     next_at = None if next_at is None else rules.in_utc(next_at)
@@ -91,7 +91,7 @@ async def _changed(
     )
 
 
-async def listed(unit: Unit, names: Sequence[str]) -> list[ScheduleRecord]:
+async def listed(unit: Unit, names: Sequence[str] = ()) -> list[ScheduleRecord]:
     """The schedules of these names, or all, by name."""
     if names:
         chosen = sorted(set(names))
@@ -110,11 +110,11 @@ async def _seen(unit: Unit, records: Sequence[ScheduleRecord]) -> list[ScheduleR
     return [replace(each, last_open=each.last_job in is_open) for each in records]
 
 
-async def due(unit: Unit, limit: int) -> tuple[list[ScheduleRecord], float | None]:
+async def due(unit: Unit, *, limit: int) -> tuple[list[ScheduleRecord], float | None]:
     """The schedules that are due, the longest due first, and seconds until the next one."""
     live = [
         (each.next_at, each.schedule.name, each)
-        for each in await listed(unit, ())
+        for each in await listed(unit)
         if each.next_at is not None and not each.paused
     ]
     live.sort(key=lambda each: each[:2])
@@ -122,7 +122,7 @@ async def due(unit: Unit, limit: int) -> tuple[list[ScheduleRecord], float | Non
     return [each for at, _, each in live if at <= unit.now][: max(limit, 0)], wait
 
 
-async def pause(unit: Unit, name: str, *, paused: bool, next_at: datetime | None) -> bool:
+async def pause(unit: Unit, name: str, *, paused: bool, next_at: datetime | None = None) -> bool:
     """Pause or resume one; False: unknown."""
     known = await _known(unit, name)
     if known is None:
@@ -189,7 +189,7 @@ async def trigger(unit: Unit, name: str, job: NewJob, occurrence: Occurrence) ->
 
 
 async def occurrences(
-    unit: Unit, name: str, *, limit: int, before: datetime | None
+    unit: Unit, name: str, *, limit: int = 100, before: datetime | None = None
 ) -> list[Occurrence]:
     """The history of a schedule, the latest first."""
     if limit <= 0:
@@ -203,7 +203,7 @@ async def occurrences(
     return [_occurrence(each) for each in found if each is not None]
 
 
-async def prune(unit: Unit, before: datetime, limit: int) -> int:
+async def prune(unit: Unit, *, before: datetime, limit: int) -> int:
     """Remove up to ``limit`` occurrences made before a time, the oldest first."""
     if limit <= 0:
         return 0
