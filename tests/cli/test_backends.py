@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from offpath.store.offered import FEATURES, OFFERED
+from offpath.store.offered import DEATHS, FEATURES, OFFERED
 from tests.cli.conftest import Run
 
 
@@ -25,4 +25,8 @@ def test_its_document_has_the_same(run: Run, tmp_path: Path) -> None:
     done = run("backends", "--json", "--url", f"sqlite:///{tmp_path}/work.db")
     told = json.loads(done.output)
     assert (told["backend"], told["durability"]) == ("sqlite", "fsync")
-    assert [each["feature"] for each in told["features"]] == list(FEATURES.values())
+    features = {each["feature"]: each for each in told["features"]}
+    assert list(features) == [*FEATURES.values(), DEATHS]
+    assert features[DEATHS] == {
+        "feature": DEATHS, "memory": "no", "sqlite": "yes", "postgres": "yes", "redis": "yes",
+    }  # fmt: skip

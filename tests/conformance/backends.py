@@ -38,8 +38,9 @@ WHOLE = "OFFPATH_TEST_BACKENDS"
 """The environment variable that names backends whose every test is run, also beyond ``CORE``."""
 CORE = frozenset(
     {
-        *("claims", "enqueue", "fencing", "groups", "leasing", "life", "messages_settling"),
-        *("model_based", "pauses", "rescue", "restarts", "schedules_firing", "settling", "unique"),
+        *("claims", "dispatch_order", "enqueue", "fencing", "groups", "leasing", "life"),
+        *("messages_settling", "model_based", "pauses", "rescue", "restarts"),
+        *("schedules_firing", "settling", "unique"),
     }
 )
 """The files that a plain run takes on a backend of some profiles: ``check.py matrix`` takes all."""

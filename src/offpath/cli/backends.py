@@ -29,7 +29,7 @@ def backends(of_app: str | None, url: str | None) -> Shown:
     """
     settings = store_settings(url, of_app)
     mine = asyncio.run(_capabilities(App(settings=settings, auto_start=False)))
-    others = [] if mine.name in OFFERED else [(mine.name, mine.profiles)]
+    others = [] if mine.name in OFFERED else [mine]
     headings, *rows = table(others)
     document = {
         "url": redact_url(settings.url),

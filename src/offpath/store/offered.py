@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from offpath.store.capabilities import ALL_PROFILES, Durability, Profile
+from offpath.store.capabilities import ALL_PROFILES, Capabilities, Durability, Profile
 
 OFFERED: Final[Mapping[str, frozenset[Profile]]] = {
     "memory": ALL_PROFILES - {Profile.WITHIN},
@@ -19,6 +19,7 @@ OFFERED: Final[Mapping[str, frozenset[Profile]]] = {
             Profile.UNIQUE,
             Profile.GROUPS,
             Profile.PAUSES,
+            Profile.DISPATCH,
             Profile.SCHEDULES,
             Profile.MESSAGES,
         }
@@ -43,6 +44,11 @@ FEATURES: Final = {
 }
 """The profiles as an error and the table of backends name them."""
 
+SEES_DEATHS: Final = frozenset({"sqlite", "postgres", "redis"})
+"""The backends that declare ``presence``."""
+DEATHS: Final = "a worker's death seen before its lease ends"
+"""The row of the table that tells of them."""
+
 MEANINGS: Final = {
     Durability.PROCESS: "what is acknowledged ends with the process that holds it",
     Durability.FSYNC: "what is acknowledged is on the disk: it outlives a power cut",
@@ -58,11 +64,17 @@ def offering(profile: Profile) -> tuple[str, ...]:
     return tuple(name for name, profiles in OFFERED.items() if profile in profiles)
 
 
-def table(more: Iterable[tuple[str, frozenset[Profile]]] = ()) -> list[tuple[str, ...]]:
+def table(more: Iterable[Capabilities] = ()) -> list[tuple[str, ...]]:
     """The features by backend, headings first; ``more`` are other packages' backends."""
-    columns = {**OFFERED, **dict(more)}
+    more = tuple(more)
+    columns = {**OFFERED, **{each.name: each.profiles for each in more}}
+    seeing = SEES_DEATHS | {each.name for each in more if each.presence}
     rows = [
-        (text, *("yes" if profile in has else "no" for has in columns.values()))
+        (text, *(_cell(profile in has) for has in columns.values()))
         for profile, text in FEATURES.items()
     ]
-    return [("feature", *columns), *rows]
+    return [("feature", *columns), *rows, (DEATHS, *(_cell(name in seeing) for name in columns))]
+
+
+def _cell(has: bool) -> str:
+    return "yes" if has else "no"

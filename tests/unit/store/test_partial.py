@@ -15,7 +15,7 @@ from offpath.store.absence import missing
 from offpath.store.backends import make_store, scheme_of
 from offpath.store.capabilities import ALL_PROFILES, Capabilities, Durability, Profile
 from offpath.store.memory import MemoryStore
-from offpath.store.offered import FEATURES, MEANINGS, OFFERED
+from offpath.store.offered import FEATURES, MEANINGS, OFFERED, SEES_DEATHS
 from offpath.store.partial import PartialStore, refuse_absent
 from offpath.store.protocol import Store
 from offpath.store.redis.address import parsed
@@ -45,8 +45,9 @@ def test_each_backend_offers_what_the_table_says(tmp_path: Path) -> None:
         "redis": "redis://localhost",
     }
     assert set(urls) == set(OFFERED)
-    offered = {name: make_store(url).capabilities.profiles for name, url in urls.items()}
-    assert offered == dict(OFFERED)
+    declared = {name: make_store(url).capabilities for name, url in urls.items()}
+    assert {name: each.profiles for name, each in declared.items()} == dict(OFFERED)
+    assert {name for name, each in declared.items() if each.presence} == SEES_DEATHS
     assert set(MEANINGS) == set(Durability)
 
 

@@ -3,9 +3,13 @@
 -- 53 bits. A row has texts, small numbers, booleans, and lists that are not empty: what is written
 -- again is the same.
 
+local PRIORITY = 10 -- digits of a ready job's priority
 local PLACE = 28 -- characters of a ready job's place before its id
+local FIRST = 62135596800 -- seconds from the year 1 to 1970: with them no time is negative
 local CHUNK = 100 -- ready jobs that a lease reads at once
-local PROMOTED_AT_ONCE = 1000 -- due scheduled jobs that one lease makes ready
+local AT_ONCE = 1000 -- due scheduled jobs that one call makes ready, and jobs that it puts in order
+local KEYS = 64 -- fair keys that a lease looks at, if it is not for more jobs
+local FEW = 4 -- of each lane and fair key at least
 local WORKERS = 10000 -- workers that one look for deaths reads
 local ARGS = 4000 -- arguments of one command: Lua's stack holds 8,000
 
@@ -29,11 +33,9 @@ local function count(numbers, state, queue, task, by)
   numbers[field] = (numbers[field] or 0) + by
 end
 
-local function add_counts(P, numbers)
+local function add_counts(key, numbers)
   for field, by in pairs(numbers) do
-    if by ~= 0 and redis.call('HINCRBY', P .. 'n', field, by) == 0 then
-      redis.call('HDEL', P .. 'n', field)
-    end
+    if by ~= 0 and redis.call('HINCRBY', key, field, by) == 0 then redis.call('HDEL', key, field) end
   end
 end
 
@@ -155,45 +157,12 @@ local function show(P, worker, token)
   return 0
 end
 
-local special = {
-  ['@group'] = function(P, c) return count_member(P, c[2], c[3], c[4], c[5]) end,
-  ['@forget'] = function(P, c) return forget_group(P, c[2]) end,
-  ['@value'] = function(P, c) -- the last value of a group wins, until one is final
-    local group = P .. 'g:' .. c[2]
-    if redis.call('HGET', group, 'n') ~= '1' then
-      redis.call('HSET', group, 'v', c[3], 'n', c[4])
-    end
-    return 0
-  end,
-  ['@many'] = function(P, c) many(c[2], c[3], c[4]); return 0 end,
-  ['@count'] = function(P, c) add_counts(P, c[2]); return 0 end,
-  ['@write'] = function(P, c)
-    write_message(P, c[2], c[3], c[4], c[5], c[6], c[7], c[8]); return 0
-  end,
-  ['@gone'] = function(P, c) -- a worker that holds nothing more, where it is still known
-    if redis.call('EXISTS', P .. 'w:' .. c[2]) == 1 then
-      redis.call('HSETNX', P .. 'w:' .. c[2], 'g', c[3])
-    end
-    return 0
-  end,
-  ['@up'] = function(P, c) return show(P, c[2], c[3]) end,
-  ['@wait'] = function(P, c) let_wait(P, c[2], c[3], c[4], c[5]); return 0 end,
-  ['@leave'] = function(P, c) leave(P, c[2], c[3], c[4]); return 0 end,
-}
-
--- Another kind of value under a key would end the writes half-way.
-local function refused_kind(kinds)
-  for key, kind in pairs(kinds) do
-    local found = redis.call('TYPE', key).ok
-    if found ~= 'none' and found ~= kind then
-      return redis.error_reply('WRONGTYPE the key ' .. key .. ' holds a ' .. found .. ' of somebody else')
-    end
-  end
-end
-
 -- Changes of indexes, gathered by key and written at once.
 local function new_changes(P)
-  return { gone = {}, added = {}, queues = {}, numbers = {}, kinds = { [P .. 'n'] = 'hash' } }
+  local orders = {}
+  for _, name in ipairs(redis.call('SMEMBERS', P .. 'ol')) do orders[name] = true end
+  return { gone = {}, added = {}, queues = {}, numbers = {}, fair = {}, orders = orders,
+    kinds = { [P .. 'n'] = 'hash', [P .. 'fr'] = 'hash' } }
 end
 
 local function take_out(changes, key, member)
@@ -218,7 +187,105 @@ local function write_changes(P, changes)
   for key, names in pairs(changes.queues) do
     for name in pairs(names) do redis.call('SADD', key, name) end
   end
-  add_counts(P, changes.numbers)
+  add_counts(P .. 'n', changes.numbers)
+  add_counts(P .. 'fr', changes.fair)
+  changes.gone, changes.added, changes.queues, changes.numbers, changes.fair = {}, {}, {}, {}, {}
+end
+
+-- A job begins to run, or does not any more: how many do is counted for each fair key.
+local function count_running(changes, row, by)
+  count(changes.numbers, 'running', row.q, row.t, by)
+  if row.fk then changes.fair[row.fk] = (changes.fair[row.fk] or 0) + by end
+end
+
+-- orders --------------------------------------------------------------------------------------
+
+-- Ready jobs stand by priority. In a lane that a worker asks for in another order they stand in that
+-- one too, for as long as somebody asks: nobody else pays for it. `ol` names these orders of lanes.
+local ORDERS = { 'age', 'balanced' }
+
+-- A time as 18 digits.
+local function digits(text)
+  local micros = tonumber(text)
+  local seconds = math.floor(micros / 1000000)
+  return string.format('%012.0f%06.0f', seconds + FIRST, micros - seconds * 1000000)
+end
+
+local function prefix_of(fair) return #(fair or '') .. ':' .. (fair or '') end
+
+local function member_of(order, place, row)
+  local enqueued, id = digits(row.ea), string.sub(place, PLACE + 1)
+  if order == 'age' then return enqueued .. id end
+  return prefix_of(row.fk) .. string.sub(place, 1, PRIORITY) .. enqueued .. id
+end
+
+-- The members of a ready job, in each order that its lane has, are given to a function that changes them.
+local function in_each_order(P, changes, lane, place, row, change)
+  for _, order in ipairs(ORDERS) do
+    local name = order .. ':' .. lane
+    if changes.orders[name] then
+      if type(row) == 'string' then row = cjson.decode(row) end
+      change(P .. 'oi:' .. name, member_of(order, place, row))
+    end
+  end
+end
+
+local function make_ready(P, changes, lane, place, row)
+  put_in(changes, P .. 'r:' .. lane, 0, place)
+  in_each_order(P, changes, lane, place, row, function(key, member) put_in(changes, key, 0, member) end)
+end
+
+local function make_unready(P, changes, lane, place, row)
+  take_out(changes, P .. 'r:' .. lane, place)
+  in_each_order(P, changes, lane, place, row, function(key, member) take_out(changes, key, member) end)
+end
+
+local function drop_order(P, changes, name)
+  redis.call('SREM', P .. 'ol', name)
+  redis.call('UNLINK', P .. 'oh:' .. name, P .. 'oi:' .. name)
+  changes.orders[name] = nil
+end
+
+local special = {
+  ['@group'] = function(P, c) return count_member(P, c[2], c[3], c[4], c[5]) end,
+  ['@forget'] = function(P, c) return forget_group(P, c[2]) end,
+  ['@value'] = function(P, c) -- the last value of a group wins, until one is final
+    local group = P .. 'g:' .. c[2]
+    if redis.call('HGET', group, 'n') ~= '1' then
+      redis.call('HSET', group, 'v', c[3], 'n', c[4])
+    end
+    return 0
+  end,
+  ['@many'] = function(P, c) many(c[2], c[3], c[4]); return 0 end,
+  ['@count'] = function(P, c) add_counts(P .. c[2], c[3]); return 0 end,
+  ['@ready'] = function(P, c, changes) -- of a lane: what is ready no more, and what is now
+    for _, each in ipairs(c[3]) do make_unready(P, changes, c[2], each[1], { ea = each[2], fk = each[3] }) end
+    for _, each in ipairs(c[4]) do make_ready(P, changes, c[2], each[1], { ea = each[2], fk = each[3] }) end
+    write_changes(P, changes)
+    return 0
+  end,
+  ['@write'] = function(P, c)
+    write_message(P, c[2], c[3], c[4], c[5], c[6], c[7], c[8]); return 0
+  end,
+  ['@gone'] = function(P, c) -- a worker that holds nothing more, where it is still known
+    if redis.call('EXISTS', P .. 'w:' .. c[2]) == 1 then
+      redis.call('HSETNX', P .. 'w:' .. c[2], 'g', c[3])
+    end
+    return 0
+  end,
+  ['@up'] = function(P, c) return show(P, c[2], c[3]) end,
+  ['@wait'] = function(P, c) let_wait(P, c[2], c[3], c[4], c[5]); return 0 end,
+  ['@leave'] = function(P, c) leave(P, c[2], c[3], c[4]); return 0 end,
+}
+
+-- Another kind of value under a key would end the writes half-way.
+local function refused_kind(kinds)
+  for key, kind in pairs(kinds) do
+    local found = redis.call('TYPE', key).ok
+    if found ~= 'none' and found ~= kind then
+      return redis.error_reply('WRONGTYPE the key ' .. key .. ' holds a ' .. found .. ' of somebody else')
+    end
+  end
 end
 
 -- apply ---------------------------------------------------------------------------------------
@@ -227,7 +294,7 @@ end
 -- still what it was. Answers the number of the first that is not, or the answers of the commands.
 local function apply(keys, args)
   local P = keys[1]
-  local unit = cmsgpack.unpack(args[1])
+  local unit, changes = cmsgpack.unpack(args[1]), new_changes(P)
   for number, check in ipairs(unit[1]) do
     local found
     if check[2] == '' then
@@ -243,7 +310,7 @@ local function apply(keys, args)
   for _, command in ipairs(unit[3]) do
     local run = special[command[1]]
     if run then
-      answers[#answers + 1] = run(P, command)
+      answers[#answers + 1] = run(P, command, changes)
     else
       redis.call(unpack(command))
     end
@@ -293,44 +360,34 @@ local function is_open(P, queue, now)
   return not until_at or (until_at ~= '' and tonumber(until_at) <= now)
 end
 
-local function promote(P, lane, now, budget)
+local function promote(P, changes, lane, now, budget)
   local due = redis.call('ZRANGEBYSCORE', lane.d, '-inf', now, 'LIMIT', 0, budget)
   for _, id in ipairs(due) do
     local row = read_row(P, id)
-    if row then redis.call('ZADD', lane.r, 0, row.pl) end
+    if row then make_ready(P, changes, lane.name, row.pl, row) end
+    take_out(changes, lane.d, id)
   end
-  if #due > 0 then many('ZREM', lane.d, due) end
   return budget - #due
 end
 
-local function step(P, lane, passed)
-  while true do
-    lane.at = lane.at + 1
-    if lane.at > #lane.read then
-      lane.read = redis.call('ZRANGE', lane.r, lane.off, lane.off + CHUNK - 1)
-      lane.off, lane.at = lane.off + #lane.read, 1
-      if #lane.read == 0 then lane.place = nil; return end
-    end
-    lane.place = lane.read[lane.at]
-    if not passed[string.sub(lane.place, PLACE + 1)] then return end
-  end
-end
-
-local function lanes_of(P, asked, now)
-  local queues, names, lanes, budget = {}, {}, {}, PROMOTED_AT_ONCE
+local function lanes_of(P, changes, asked, now)
+  local queues, names, lanes, budget = {}, {}, {}, AT_ONCE
   for task, room in pairs(asked.tasks) do
     local of = P .. 'q:' .. task
     local listed = #asked.queues > 0 and asked.queues or (room > 0 and redis.call('SMEMBERS', of) or {})
     for _, name in ipairs(listed) do
       if room > 0 and (asked.queue_rooms[name] or 1) > 0 and is_open(P, name, now) then
-        local lane = { task = task, r = P .. 'r:' .. pair(name, task), d = P .. 'd:' .. pair(name, task),
-          at = 0, off = 0, read = {} }
-        if budget > 0 then budget = promote(P, lane, now, budget) end
+        local both = pair(name, task)
+        local lane = { task = task, name = both, r = P .. 'r:' .. both, d = P .. 'd:' .. both }
+        if budget > 0 then budget = promote(P, changes, lane, now, budget) end
         if redis.call('EXISTS', lane.r, lane.d) == 0 then
           redis.call('SREM', of, name)
+          for _, order in ipairs(ORDERS) do
+            if changes.orders[order .. ':' .. both] then drop_order(P, changes, order .. ':' .. both) end
+          end
         elseif not (names[name] and has(names[name].tasks, task)) then
           if not names[name] then
-            names[name] = { name = name, lanes = {}, tasks = {}, served = asked.served[name] or 0,
+            names[name] = { name = name, lanes = {}, tasks = {}, lines = {}, served = asked.served[name] or 0,
               room = asked.queue_rooms[name] or math.huge }
             queues[#queues + 1] = names[name]
           end
@@ -341,13 +398,161 @@ local function lanes_of(P, asked, now)
       end
     end
   end
+  write_changes(P, changes)
   return queues, lanes, budget > 0
 end
 
-local function best_lane(queue, rooms)
+-- A line has jobs of a lane in their order: it is read as far as it is used. Members that begin with
+-- `prefix` are its own.
+local function new_line(lane, key, width, chunk, prefix)
+  return { lane = lane, key = key, width = width, chunk = chunk, prefix = prefix or '', at = 0, read = {},
+    from = prefix and '[' .. prefix or '-', to = prefix and '(' .. prefix .. '\255' or '+' }
+end
+
+local function step(line, passed)
+  while true do
+    line.at = line.at + 1
+    if line.at > #line.read then
+      line.read = redis.call('ZRANGE', line.key, line.from, line.to, 'BYLEX', 'LIMIT', 0, line.chunk)
+      if #line.read == 0 then line.member = nil; return end
+      line.at, line.from = 1, '(' .. line.read[#line.read]
+    end
+    line.member = line.read[line.at]
+    line.id = string.sub(line.member, line.width + 1)
+    if not passed[line.id] then return end
+  end
+end
+
+-- What a line's first job is compared by.
+local function rank(line, running)
+  if not line.member then return end
+  local own = string.sub(line.member, #line.prefix + 1)
+  line.rank = line.prefix == '' and own or string.format('%010d', math.max(running[line.prefix] or 0, 0)) .. own
+end
+
+-- Makes an order of a lane, a part at each call: what becomes ready meanwhile stands in it already.
+-- Answers the rows that may be read yet: none where the order is not whole. It is made anew where it
+-- has another number of jobs than the lane.
+local function make_order(P, changes, lane, order, now, budget)
+  local name = order .. ':' .. lane.name
+  local facts, index = P .. 'oh:' .. name, P .. 'oi:' .. name
+  local from = redis.call('HGET', facts, 'c')
+  if not changes.orders[name]
+      or not from and redis.call('ZCARD', index) ~= redis.call('ZCARD', lane.r) then
+    redis.call('UNLINK', index)
+    redis.call('SADD', P .. 'ol', name)
+    changes.orders[name], from = true, '-'
+  end
+  redis.call('HSET', facts, 'at', now)
+  if from then
+    local places = redis.call('ZRANGE', lane.r, from, '+', 'BYLEX', 'LIMIT', 0, budget)
+    for _, place in ipairs(places) do
+      local row = read_row(P, string.sub(place, PLACE + 1))
+      if row then
+        redis.call('ZADD', index, 0, member_of(order, place, row))
+      else
+        redis.call('ZREM', lane.r, place) -- of nobody
+      end
+    end
+    budget = budget - #places
+    if budget == 0 then redis.call('HSET', facts, 'c', '(' .. places[#places]); return 0 end
+    redis.call('HDEL', facts, 'c')
+  end
+  return budget
+end
+
+-- The fair keys of a lane that this lease looks at: so many, from where the last one has ended, and
+-- those of the best jobs of all. Answers them, and whether others may have jobs that it could take.
+local function keys_of_turn(P, lane, width, best)
+  local facts, index = P .. 'oh:balanced:' .. lane.name, P .. 'oi:balanced:' .. lane.name
+  local start = redis.call('HGET', facts, 's')
+  local from, found, seen, round, whole = start and '(' .. start .. '\255' or '-', {}, {}, false, false
+  local function add(prefix)
+    if not seen[prefix] then seen[prefix], found[#found + 1] = true, prefix end
+  end
+  while #found < width and not whole do
+    local first = redis.call('ZRANGE', index, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+    if first then
+      local length = string.match(first, '^%d+')
+      local prefix = string.sub(first, 1, #length + 1 + tonumber(length))
+      whole = seen[prefix]
+      add(prefix)
+      from = '(' .. prefix .. '\255'
+    else
+      whole = round or not start
+      round, from = true, '-'
+    end
+  end
+  if whole then
+    redis.call('HDEL', facts, 's')
+    return found, false
+  end
+  redis.call('HSET', facts, 's', found[#found])
+  for _, place in ipairs(redis.call('ZRANGE', lane.r, 0, best)) do
+    local row = read_row(P, string.sub(place, PLACE + 1))
+    if row then add(prefix_of(row.fk)) end
+  end
+  return found, not round
+end
+
+-- The running jobs of the fleet by fair key; those without one share the rest.
+local function running_by_key(P)
+  local running, left = {}, redis.call('ZCARD', P .. 's:running')
+  local flat = redis.call('HGETALL', P .. 'fr')
+  for at = 1, #flat, 2 do
+    running[prefix_of(flat[at])] = tonumber(flat[at + 1])
+    left = left - tonumber(flat[at + 1])
+  end
+  running[prefix_of()] = left
+  return running
+end
+
+local UNASKED = 3600 * 1000000 -- microseconds after which an order that nobody asks for is dropped
+
+local function drop_unasked(P, changes, lane, order, now)
+  for _, other in ipairs(ORDERS) do
+    local name = other .. ':' .. lane.name
+    if other ~= order and changes.orders[name] then
+      local at = tonumber(redis.call('HGET', P .. 'oh:' .. name, 'at') or 0)
+      if tonumber(now) - at > UNASKED then drop_order(P, changes, name) end
+    end
+  end
+end
+
+-- Gives each queue its lines; answers them all, and whether there may be jobs in none of them. None
+-- where an order is not whole yet: who asks then asks again, and others are served in between.
+local function line_up(P, changes, queues, lanes, asked, now)
+  local order, lines, budget, beyond = asked.order, {}, AT_ONCE, false
+  local width = math.max(FEW, math.ceil(math.max(asked.limit, KEYS) / math.max(#lanes, 1)))
+  for _, queue in ipairs(queues) do
+    for _, lane in ipairs(queue.lanes) do
+      drop_unasked(P, changes, lane, order, now)
+      local index = P .. 'oi:' .. order .. ':' .. lane.name
+      if order == 'priority' then
+        push(queue, 'lines', new_line(lane, lane.r, PLACE, CHUNK))
+      else
+        budget = make_order(P, changes, lane, order, now, budget)
+        if budget == 0 then return end
+        if order == 'age' then
+          push(queue, 'lines', new_line(lane, index, PLACE - PRIORITY, CHUNK))
+        else
+          local prefixes, others = keys_of_turn(P, lane, width, asked.limit)
+          beyond = beyond or others
+          for _, prefix in ipairs(prefixes) do
+            push(queue, 'lines', new_line(lane, index, #prefix + PLACE, math.max(FEW, math.ceil(asked.limit / 16)), prefix))
+          end
+        end
+      end
+    end
+    for _, line in ipairs(queue.lines) do lines[#lines + 1] = line end
+  end
+  return lines, beyond
+end
+
+local function best_line(queue, rooms)
   local best
-  for _, lane in ipairs(queue.lanes) do
-    if lane.place and rooms[lane.task] > 0 and (not best or lane.place < best.place) then best = lane end
+  for _, line in ipairs(queue.lines) do
+    if line.member and rooms[line.lane.task] > 0 and (not best or line.rank < best.rank) then best = line end
   end
   queue.best = best
 end
@@ -356,7 +561,7 @@ local function best_queue(queues)
   local best
   for _, queue in ipairs(queues) do
     if queue.best and queue.room > 0 and (not best or queue.served < best.served
-        or (queue.served == best.served and queue.best.place < best.best.place)) then
+        or (queue.served == best.served and queue.best.rank < best.best.rank)) then
       best = queue
     end
   end
@@ -396,30 +601,34 @@ local function lease(keys, args)
   local t, nobody = tonumber(now), cmsgpack.pack({ now, false, '' })
   local expires = redis.call('HGET', P .. 'w:' .. asked.worker, 'x')
   if not expires or tonumber(expires) <= t then return nobody end
-  local queues, lanes, all = lanes_of(P, asked, t)
-  local passed, rooms = {}, {}
-  for _, id in ipairs(asked.declined) do passed[id] = true end
-  for task, room in pairs(asked.tasks) do rooms[task] = room < asked.limit and room or math.huge end
-  for _, lane in ipairs(lanes) do step(P, lane, passed) end
-  for _, queue in ipairs(queues) do
-    if queue.room >= asked.limit then queue.room = math.huge end
-    best_lane(queue, rooms)
-  end
-  local taken, changes, news, more = {}, new_changes(P), {}, not all
+  local changes, passed, rooms = new_changes(P), {}, {}
   local held = P .. 'h:' .. asked.worker
   local refused = refused_kind({ [held] = 'zset', [P .. 's:queued'] = 'zset', [P .. 's:running'] = 'zset',
     [P .. 'u'] = 'zset', [P .. 'n'] = 'hash', [P .. 'hw'] = 'set', [P .. 'k'] = 'hash', [P .. 'ma'] = 'zset',
-    [P .. 'mi'] = 'zset', [P .. 'mn'] = 'string', [P .. 'ms'] = 'set' })
+    [P .. 'mi'] = 'zset', [P .. 'mn'] = 'string', [P .. 'ms'] = 'set', [P .. 'fr'] = 'hash' })
   if refused then return refused end
+  local queues, lanes, all = lanes_of(P, changes, asked, t)
+  local lines, beyond = line_up(P, changes, queues, lanes, asked, now)
+  if not lines then return cmsgpack.pack({}) end
+  local balanced = asked.order == 'balanced'
+  local running = balanced and running_by_key(P) or {}
+  for _, id in ipairs(asked.declined) do passed[id] = true end
+  for task, room in pairs(asked.tasks) do rooms[task] = room < asked.limit and room or math.huge end
+  for _, line in ipairs(lines) do step(line, passed); rank(line, running) end
+  for _, queue in ipairs(queues) do
+    if queue.room >= asked.limit then queue.room = math.huge end
+    best_line(queue, rooms)
+  end
+  local taken, news, more = {}, {}, beyond or not all
   local released = {} -- unique keys given up in this lease: they are free for the next one only
   while true do
     local queue = best_queue(queues)
     if not queue then break end
-    local lane = queue.best
-    local id = string.sub(lane.place, PLACE + 1)
+    local line = queue.best
+    local id, task = line.id, line.lane.task
     local row = read_row(P, id)
     if not row or row.s ~= 'queued' then
-      take_out(changes, lane.r, lane.place) -- of nobody
+      take_out(changes, line.key, line.member) -- of nobody
     elseif not awaits_key(P, id, row, t) and not (released[row.uk or 0] and in_scope(row, 'running', t)) then
       if #taken == asked.limit then more = true; break end
       if row.uk and redis.call('HGET', P .. 'k', row.uk) == id then released[row.uk] = true end
@@ -427,22 +636,26 @@ local function lease(keys, args)
       local blob = cjson.encode(row)
       redis.call('HSET', P .. 'j:' .. id, 'd', blob)
       hold_key(P, id, row, t)
-      take_out(changes, lane.r, lane.place)
+      make_unready(P, changes, line.lane.name, row.pl, row)
       take_out(changes, P .. 's:queued', id)
       if row.dd then take_out(changes, P .. 'u', id) end
       put_in(changes, held, now, id)
       put_in(changes, P .. 's:running', 0, id)
       count(changes.numbers, 'queued', row.q, row.t, -1)
-      count(changes.numbers, 'running', row.q, row.t, 1)
+      count_running(changes, row, 1)
       if told(row, RUNNING) then announce(P, id, row, asked, #taken, now); news[1] = true end
-      taken[#taken + 1] = { lane.place, id, blob }
+      taken[#taken + 1] = { line.rank, id, blob }
       queue.served = queue.served + 1
       queue.room = queue.room - 1
-      rooms[lane.task] = rooms[lane.task] - 1
+      rooms[task] = rooms[task] - 1
+      running[line.prefix] = (running[line.prefix] or 0) + 1
     end
-    step(P, lane, passed)
+    step(line, passed)
+    for _, each in ipairs(lines) do
+      if each == line or balanced and each.prefix == line.prefix then rank(each, running) end
+    end
     for _, each in ipairs(queues) do
-      if each == queue or rooms[lane.task] <= 0 then best_lane(each, rooms) end
+      if balanced or each == queue or rooms[task] <= 0 then best_line(each, rooms) end
     end
   end
   write_changes(P, changes)
@@ -453,7 +666,7 @@ local function lease(keys, args)
     local first = redis.call('ZRANGE', lane.d, 0, 0, 'WITHSCORES')
     if first[2] and (not due or tonumber(first[2]) < due) then due = tonumber(first[2]) end
   end
-  table.sort(taken, function(a, b) return a[1] < b[1] end)
+  if not balanced then table.sort(taken, function(a, b) return a[1] < b[1] end) end
   local answer = { now, more, due and string.format('%.0f', due) or '' }
   for _, each in ipairs(taken) do
     answer[#answer + 1] = each[2]
@@ -477,7 +690,7 @@ local function enqueue(keys, args)
     put_in(changes, P .. 'id', 0, id)
     put_in(changes, P .. 's:queued', 0, id)
     if job[6] then
-      put_in(changes, P .. 'r:' .. lane, 0, job[7])
+      make_ready(P, changes, lane, job[7], job[2])
     else
       put_in(changes, P .. 'd:' .. lane, job[7], id)
     end
@@ -495,14 +708,10 @@ end
 
 -- settle --------------------------------------------------------------------------------------
 
-local FIRST = 62135596800 -- seconds from the year 1 to 1970: with them no time is negative
 local FAILURES = 50 -- failures that are kept of a job
 
 local function place_of(row, id)
-  local micros = tonumber(row.ra)
-  local seconds = math.floor(micros / 1000000)
-  return string.format('%010.0f%012.0f%06.0f', 2147483648 - (row.p or 0), seconds + FIRST,
-    micros - seconds * 1000000) .. id
+  return string.format('%010.0f', 2147483648 - (row.p or 0)) .. digits(row.ra) .. id
 end
 
 -- The row of a job whose attempt has ended; its state is told first, for what comes of the others.
@@ -551,7 +760,7 @@ local function settle(keys, args)
       local id, row = each[1], found[1]
       take_out(changes, P .. 'h:' .. row.w, id)
       take_out(changes, P .. 's:running', id)
-      count(changes.numbers, 'running', row.q, row.t, -1)
+      count_running(changes, row, -1)
       ended_row(row, id, now, each)
       count(changes.numbers, row.s, row.q, row.t, 1)
       put_in(changes, P .. 's:' .. row.s, 0, id)
@@ -560,7 +769,7 @@ local function settle(keys, args)
         if tonumber(row.ra) > t then
           put_in(changes, P .. 'd:' .. lane, row.ra, id)
         else
-          put_in(changes, P .. 'r:' .. lane, 0, row.pl)
+          make_ready(P, changes, lane, row.pl, row)
         end
         if row.dd then put_in(changes, P .. 'u', row.dd, id) end
         put_queue(P, changes, row.q, row.t)

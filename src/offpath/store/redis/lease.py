@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from offpath.model import suspicion
 from offpath.model.announce import STREAM
 from offpath.model.job import JobState, LeasedJob, NewJob
-from offpath.model.lease import Leased, LeaseRequest, Order
+from offpath.model.lease import Leased, LeaseRequest
 from offpath.model.suspicion import CLEARED, Suspect
-from offpath.store.absence import missing
-from offpath.store.capabilities import Profile
 from offpath.store.partial import refuse_absent_job
 from offpath.store.redis import enqueue, keys
 from offpath.store.redis.capabilities import CAPABILITIES
@@ -26,18 +24,19 @@ from offpath.store.redis.unit import Unit
 from offpath.store.refusals import not_registered, refuse_waiting
 from offpath.store.rows.jobs import handed_out, holds, leased
 
+_NOT_YET: Final = packed([])
+"""The answer while the order that was asked for is still being made, a part at each call."""
 _unpacked = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 async def lease(connection: RedisConnection, request: LeaseRequest, new_id: str) -> Leased:
-    """Hand out the best ready jobs, in one call of a function."""
-    if request.order is not Order.PRIORITY:
-        raise missing(CAPABILITIES, Profile.DISPATCH)
+    """Hand out the best ready jobs, in one call of a function unless their order is to be made."""
     now = connection.given_time()
     at = "" if connection.clock is None else _shown(connection.clock.now())
     asked = {
         "worker": request.worker,
         "limit": request.limit,
+        "order": request.order,
         "tasks": request.tasks,
         "queues": request.queues,
         "queue_rooms": request.queue_rooms,
@@ -47,8 +46,11 @@ async def lease(connection: RedisConnection, request: LeaseRequest, new_id: str)
         "id": new_id,
         "at": at,
     }
-    answer = await connection.call("lease", packed(asked), now)
-    return _leased(connection, answer)
+    question = packed(asked)
+    while True:
+        answer = await connection.call("lease", question, now)
+        if answer != _NOT_YET:
+            return _leased(connection, answer)
 
 
 def _shown(at: datetime) -> str:

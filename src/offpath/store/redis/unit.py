@@ -394,6 +394,8 @@ class Unit:
         """The keys that are written, each with the kind of value that it must have."""
         found = {each[1]: _KINDS[each[0]] for each in commands if each[0] in _KINDS}
         found |= {each[2]: _KINDS[each[1]] for each in commands if each[0] == "@many"}
+        ready = (each[1] for each in commands if each[0] == "@ready")
+        found |= {self._prefix + keys.READY + lane: "zset" for lane in ready}
         return {
             key: kind for key, kind in found.items() if key[len(self._prefix) :][:2] != keys.JOB
         }
