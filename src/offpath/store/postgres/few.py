@@ -12,8 +12,8 @@ from offpath.model.lease import LeaseRequest
 
 MOST: Final = 32
 """Ready jobs of the tasks asked for, of which the statement takes all: more is a backlog."""
-_LONGEST: Final = 63
-"""Leases at most until it is tried again."""
+_LONGEST: Final = 64
+"""Leases at most from one try to the next."""
 
 
 class FewBounds(NamedTuple):
@@ -59,6 +59,9 @@ class Few:
         self.refusals = 0
 
     def refused(self) -> None:
-        """Take in that the lease was handed on to the ordinary statement."""
+        """Take in that the lease was handed on to the ordinary statement.
+
+        It is passed over next, so the first that is spared the try is the lease after it.
+        """
         self.refusals += 1
-        self._pass = min(2**self.refusals - 1, _LONGEST)
+        self._pass = min(2**self.refusals, _LONGEST)

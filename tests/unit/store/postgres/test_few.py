@@ -150,10 +150,12 @@ def test_where_it_takes_nothing_it_is_tried_less_and_less_often() -> None:
             few.refused()
         few.passed_over()
     gaps = [later - earlier for earlier, later in itertools.pairwise(tried)]
-    assert gaps[:6] == [1, 3, 7, 15, 31, 63]
-    assert max(gaps) == 63
+    assert gaps[:6] == [2, 4, 8, 16, 32, 64]
+    assert max(gaps) == 64
     few.answered()
     few.refused()
+    few.passed_over()
+    assert few.within(asked()) is None, "the lease behind a refused one is spared the try"
     few.passed_over()
     assert few.within(asked()) == (MOST, [], MOST)
 
