@@ -182,8 +182,13 @@ class Leases:
         sql: Catalogue,
     ) -> Steps[Leased]:
         """Lease what is behind the marks."""
-        rows = yield from ask(self._query(request, marks, now, sql), last=True)
-        leased = self._learned(request, rows, announced)
+        if len(marks) == 1:
+            # what others hold is passed over, so there is no reach to be learned
+            rows = yield from ask(_of_lane(request, marks[0], now, sql), last=True)
+            leased = _leased(request, rows, announced)
+        else:
+            rows = yield from ask(self._query(request, marks, now, sql), last=True)
+            leased = self._learned(request, rows, announced)
         self._note(request, rows, leased)
         return replace(leased, more=True)  # nobody looked before the marks
 
@@ -234,6 +239,19 @@ class Leases:
     def _note(self, request: LeaseRequest, rows: Rows, leased: Leased) -> None:
         places = [row[RUN_AT] for row in rows if row[JOB] is not None]
         self.front.took(leased.jobs, places, wanted=request.limit)
+
+
+def _of_lane(request: LeaseRequest, mark: Mark, now: datetime | None, sql: Catalogue) -> Query:
+    return sql["lease_behind"](
+        now=moment(now),
+        worker=request.worker,
+        limit=max(min(request.limit, request.tasks[mark.task]), 0),
+        queue=mark.queue,
+        task=mark.task,
+        priority=mark.priority,
+        run_at=mark.run_at,
+        id=mark.id,
+    )
 
 
 def _take(d: PostgresDialect, request: LeaseRequest, ids: Sequence[str]) -> Steps[Rows]:

@@ -59,6 +59,17 @@ or offpath.run_key(
     (select clock.now from clock)
 ) is not null
 
+-- part: claim
+-- The key that a ready job would hold while it runs, if it does not hold it yet.
+case
+    when j.unique_key is not null and not j.unique_held
+        and offpath.run_key(
+            j.unique_key, false, j.unique_states, j.unique_until,
+            (select clock.now from clock)
+        )
+        then j.unique_key
+end
+
 -- part: handed_out
 -- A job that a worker is given. Its key is asked for again, under the lock.
 set state = 'running',

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import psycopg
+import pytest
 
 from offpath.model.effects import Effects
+from offpath.model.job import JobState
 from offpath.model.lease import LeaseRequest
 from offpath.model.settlement import Settlement, Succeeded
 from offpath.store.postgres import PostgresStore
-from offpath.store.postgres.front import LOOK
+from offpath.store.postgres.front import LOOK, Mark
 from offpath.store.postgres.lease import Leases
 from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.sql import Query, catalogue
-from tests.conformance.builders import new_job, worker_info
+from tests.conformance.builders import TASK, new_job, unique, worker_info
 
 from .conftest import Opened
 
@@ -146,3 +150,110 @@ async def test_dead_entries_are_not_walked_over(url: str, opened: Opened) -> Non
         [query] = next(behind).queries
         _, walk = next(look(asked(10), None, sql=SQL)).queries
         assert pages(url, query) * 10 < pages(url, walk)
+
+
+# -- one lane has a statement of its own -----------------------------------------------------------
+
+
+def _by_lease(mark: Mark, limit: int) -> Query:
+    return SQL["lease"](
+        now=None,
+        worker="w1",
+        limit=limit,
+        reach=8 * limit,
+        tasks=f'{{"{TASK}": {limit}}}',
+        queues="[]",
+        served="{}",
+        marks=msgspec.json.encode([mark]).decode(),
+        lanes=64,
+        from_task="",
+        from_queue="",
+    )
+
+
+def _behind(mark: Mark, limit: int) -> Query:
+    return SQL["lease_behind"](now=None, worker="w1", limit=limit, **msgspec.structs.asdict(mark))
+
+
+def _rows(connection: psycopg.Connection[Any], query: Query) -> list[Any]:
+    """The jobs that a statement hands out, which is undone."""
+    with connection.transaction(force_rollback=True):
+        rows = connection.execute(query.statement.pyformat.encode(), query.params).fetchall()
+        return [row[4:] for row in rows if row[4] is not None]
+
+
+_SPOILS = (
+    "update offpath.job set suspected = 'crash' where priority = 2",
+    "insert into offpath.queue_pause (queue) values ('default')",
+    "insert into offpath.queue_pause (queue, until) values ('default', now() - interval '1 day')",
+    "update offpath.worker set expires_at = started_at where id = 'w1'",
+    "update offpath.job set unique_held = false where unique_key is not null",
+    "update offpath.job set run_at = run_at - interval '1 minute' where priority = 1",
+)
+
+
+async def test_one_lane_is_had_as_by_the_statement_for_many(opened: Opened, url: str) -> None:
+    store = await opened()
+    had = 0
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(SQL["settle_in"].wire)
+        for seed in range(120):
+            chance = random.Random(seed)
+            connection.execute("delete from offpath.job")
+            connection.execute("delete from offpath.queue_pause")
+            await store.register(worker_info("w1"), lease_seconds=600)
+            jobs = [
+                new_job(
+                    priority=chance.randrange(3),
+                    queue=chance.choice(["default", "default", "other"]),
+                    unique=unique(f"k{n % 3}-{n}", states=frozenset({JobState.RUNNING}))
+                    if chance.random() < 0.3
+                    else None,
+                )
+                for n in range(chance.choice([0, 3, 12]))
+            ]
+            await store.commit(Effects(jobs=tuple(jobs)))
+            if chance.random() < 0.5:  # of two that claim one key the first runs
+                connection.execute(
+                    "update offpath.job set unique_key = left(unique_key, 2), unique_held = false "
+                    "where unique_key is not null"
+                )
+            for spoil in _SPOILS:
+                if chance.random() < 0.1:
+                    connection.execute(spoil)
+            at = connection.execute(
+                "select priority, (extract(epoch from run_at) * 1000000)::bigint, id::text "
+                "from offpath.job order by md5(id::text) limit 1"
+            ).fetchone()
+            place = at if at is not None and chance.random() < 0.7 else (None, None, None)
+            mark, limit = Mark("default", TASK, *place), chance.choice([1, 2, 5, 50])
+            rows = _rows(connection, _behind(mark, limit))
+            assert rows == _rows(connection, _by_lease(mark, limit)), seed
+            had += len(rows)
+    assert had > 100
+
+
+async def test_what_others_hold_is_passed_over(opened: Opened, url: str) -> None:
+    store = await opened()
+    await store.register(worker_info("w1"), lease_seconds=600)
+    added = await store.commit(Effects(jobs=tuple(new_job() for _ in range(6))))
+    ids = sorted(one.job_id for one in added)
+    with psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as connection:
+        other.execute("select from offpath.job where id = any (%s::uuid[]) for update", (ids[:2],))
+        rows = _rows(connection, _behind(Mark("default", TASK), 3))
+        assert [row[0] for row in rows] == ids[2:5]
+
+
+@pytest.mark.parametrize(("room", "limit", "had"), [(2, 5, 2), (5, 3, 3)])
+async def test_the_room_of_the_task_bounds_it(
+    opened: Opened, room: int, limit: int, had: int
+) -> None:
+    store, leases, _ = await with_worker(opened)
+    await store.commit(Effects(jobs=tuple(new_job() for _ in range(20))))
+    await worked_off(store, 4, 2)
+    request = LeaseRequest(worker="w1", limit=limit, tasks={TASK: room})
+    sent: list[str] = []
+    store._before_statement = sent.append
+    assert leases.front.marks(request) is not None
+    assert len((await store.lease(request)).jobs) == had
+    assert sent[0] == "lease_behind"
