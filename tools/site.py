@@ -119,7 +119,7 @@ def entries(section: str) -> Iterator[Any]:
     """The pages of one section; the first page of a folder brings the folder's others."""
     for found in LINK.finditer(section):
         page = Path("docs") / found["target"]
-        title = found["text"].strip("[]")
+        title = found["text"].strip("[]").replace("`", "")  # a menu has no code
         if page.name == "README.md":
             others = sorted((ROOT / page.parent).glob("*.md"))
             inner = [str(each.relative_to(ROOT)) for each in others if each.name != "README.md"]

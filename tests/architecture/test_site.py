@@ -50,6 +50,11 @@ def test_every_page_is_in_the_site(built: Path) -> None:
     assert (built / "search.json").stat().st_size > 100_000
 
 
+def test_a_name_in_the_navigation_is_plain_text() -> None:
+    (entry,) = site.entries("| [from `@ayepi/work`](integrations/ayepi-work.md) | which word |")
+    assert entry == {"From @ayepi/work": "docs/integrations/ayepi-work.md"}
+
+
 def test_every_guide_is_in_the_navigation(pages: dict[Path, _Page], built: Path) -> None:
     """The list of ``docs/README.md`` is the navigation of each page."""
     shown = {
