@@ -159,6 +159,25 @@ def a_mixed_list_is_vague_and_not_wrong(ctx: Context) -> None:
     assert_type(ctx.queue(mixed.job(1)).next(*mixed_list), Plan[None, int | str])  # type: ignore[assert-type]  # noqa: E501
 
 
+def a_tuple_and_a_list_with_its_type_are_exact(ctx: Context) -> None:
+    """F1: what to write where a list of several tasks is kept in a variable."""
+    pair = (number.job(1), text.job("a"))
+    assert_type(ctx.queue(*pair), Plan[None, int | str])
+    assert_type(ctx.queue(number.job(1)).next(*pair), Plan[None, int | str])
+    assert_type(offpath.gate(on=["id"], queue=pair), Gate[int | str])
+    assert_type(offpath.gate(on=["id"], queue=(*pair, nothing.job(1))), Gate[int | str])
+    named: list[Job[Any, int | str]] = [number.job(1), text.job("a")]
+    assert_type(ctx.queue(*named), Plan[None, int | str])
+    assert_type(ctx.queue(number.job(1)).next(*named), Plan[None, int | str])
+    assert_type(offpath.gate(on=["id"], queue=named), Gate[int | str])
+
+
+def a_gate_of_a_mixed_list_is_vague_and_not_wrong() -> None:
+    """F1: pyright does not know its types; it said that the gate gives None."""
+    mixed_list = [number.job(1), text.job("a")]
+    assert_type(offpath.gate(on=["id"], queue=mixed_list), Gate[None])  # type: ignore[assert-type]
+
+
 async def handles_of_a_list() -> None:
     x, y = await app.enqueue([number.job(1), number.job(2)])
     assert_type(x, Handle[int, int])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from offpath.jobs.values.handle import Handle
     from offpath.model.job import NewJob
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 all_succeeded = When()
 """Every watched job has succeeded. As soon as one of them is dead or cancelled, the jobs behind it
@@ -119,6 +123,15 @@ class Gate(Generic[G_co]):
         def _gives(self) -> Any: ...
 
 
+# Jobs of which nothing is known come first: else they would be taken for jobs that give nothing.
+@overload
+def gate(
+    on: Iterable[Job[Any, Any] | Handle[Any, Any] | str],
+    queue: Iterable[Unknowable],
+    *,
+    when: When = ...,
+    timeout: float | timedelta | None = None,
+) -> Gate[Any]: ...
 @overload
 def gate(
     on: Iterable[Job[Any, Any] | Handle[Any, Any] | str],
@@ -127,6 +140,23 @@ def gate(
     when: When = ...,
     timeout: float | timedelta | None = None,
 ) -> Gate[None]: ...
+# A tuple keeps the types of its items apart, where a list has them joined.
+@overload
+def gate(
+    on: Iterable[Job[Any, Any] | Handle[Any, Any] | str],
+    queue: tuple[Member[A], Member[B]],
+    *,
+    when: When = ...,
+    timeout: float | timedelta | None = None,
+) -> Gate[A | B]: ...
+@overload
+def gate(
+    on: Iterable[Job[Any, Any] | Handle[Any, Any] | str],
+    queue: tuple[Member[A], Member[B], Member[C]],
+    *,
+    when: When = ...,
+    timeout: float | timedelta | None = None,
+) -> Gate[A | B | C]: ...
 @overload
 def gate(
     on: Iterable[Job[Any, Any] | Handle[Any, Any] | str],
