@@ -22,7 +22,7 @@ from offpath.operating.documents.schedules import ScheduleDocument
 from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.stats_views import QueueRate, StatsDocument
-from offpath.store.browse import MOST_LOOKED_AT
+from offpath.store.browse import MOST_COUNTED_DEAD, MOST_LOOKED_AT
 
 MOST_FAULTS = 100
 """Faults that are told, the most frequent first."""
@@ -111,7 +111,7 @@ async def read(
             store.backlog(limit=MOST_DUE),
         ),
         asyncio.gather(
-            dead_faults(app),
+            dead_faults(app, most=MOST_COUNTED_DEAD),
             _coming(app, seen),
             stats_views.stats(app, within=within, compared=compared),
         ),
@@ -167,9 +167,9 @@ def _shut(one: Endpoint) -> EndpointBrief:
     return filled(EndpointBrief, one, reason=reason)
 
 
-async def dead_faults(app: App) -> FaultsDocument:
-    """The faults of the newest dead jobs, as many as one page looks at."""
-    found = await app.store().faults(limit=MOST_FAULTS, most=MOST_LOOKED_AT)
+async def dead_faults(app: App, *, most: int = MOST_LOOKED_AT) -> FaultsDocument:
+    """The faults of the newest dead jobs, by default of as many as one page looks at."""
+    found = await app.store().faults(limit=MOST_FAULTS, most=most)
     return faults.describe(found)
 
 

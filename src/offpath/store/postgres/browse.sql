@@ -64,22 +64,28 @@ limit :limit::int
 
 -- name: reach_newest
 -- The last row that such a page looked at; none when it looked at all that there is.
-select j.id::text, offpath.micros(j.enqueued_at)
-from offpath.job j
-where (:source::text[] is null or j.state = any (:source::text[]))
-    and (
-        :ids::text is null
-        or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-    )
-    and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
-    and (
-        :parent::text is null
-        or (j.group_id = :parent::text and j.parent = :parent::text)
-        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
-    )
-    and (:after::text is null or j.id < :after::text::uuid)
-order by j.id desc
-limit 1 offset :most::int - 1
+--
+-- The index alone says which one it is; of that row alone the time is read.
+select r.id::text, offpath.micros(r.enqueued_at)
+from offpath.job r
+where r.id = (
+    select j.id
+    from offpath.job j
+    where (:source::text[] is null or j.state = any (:source::text[]))
+        and (
+            :ids::text is null
+            or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        )
+        and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
+        and (:after::text is null or j.id < :after::text::uuid)
+    order by j.id desc
+    limit 1 offset :most::int - 1
+)
 
 -- name: browse_oldest
 -- Ids of jobs that match among the next rows, oldest first.
@@ -111,22 +117,28 @@ limit :limit::int
 
 -- name: reach_oldest
 -- The last row that such a page looked at; none when it looked at all that there is.
-select j.id::text, offpath.micros(j.enqueued_at)
-from offpath.job j
-where (:source::text[] is null or j.state = any (:source::text[]))
-    and (
-        :ids::text is null
-        or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
-    )
-    and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
-    and (
-        :parent::text is null
-        or (j.group_id = :parent::text and j.parent = :parent::text)
-        or (j.parent = :parent::text and j.group_id is distinct from j.parent)
-    )
-    and (:after::text is null or j.id > :after::text::uuid)
-order by j.id
-limit 1 offset :most::int - 1
+--
+-- The index alone says which one it is; of that row alone the time is read.
+select r.id::text, offpath.micros(r.enqueued_at)
+from offpath.job r
+where r.id = (
+    select j.id
+    from offpath.job j
+    where (:source::text[] is null or j.state = any (:source::text[]))
+        and (
+            :ids::text is null
+            or j.id = any (array(select jsonb_array_elements_text(:ids::text::jsonb)::uuid))
+        )
+        and (:group_id::text is null or j.group_id = :group_id::text or j.id = :root::text::uuid)
+        and (
+            :parent::text is null
+            or (j.group_id = :parent::text and j.parent = :parent::text)
+            or (j.parent = :parent::text and j.group_id is distinct from j.parent)
+        )
+        and (:after::text is null or j.id > :after::text::uuid)
+    order by j.id
+    limit 1 offset :most::int - 1
+)
 
 -- name: briefs
 -- What lists show of these jobs.
