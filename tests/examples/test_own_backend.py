@@ -117,7 +117,7 @@ def test_an_installed_backend_serves_every_process(site: Path, tmp_path: Path) -
     assert json.loads(shell("jobs", "show", added, "--json"))["result"] == 3
     assert dead in shell("dead", "list")
     lines = shell("status").splitlines()
-    assert any(line.split()[:3] == ["fail", "ValueError", "1"] for line in lines if line)
+    assert any(line.split()[:4] == ["fail", "ValueError:", "no", "1"] for line in lines if line)
     assert json.loads(shell("jobs", "redrive", dead, "--json"))["ok"] is True
     assert json.loads(shell("queues", "list", "--json"))["items"][0]["ready"] == 1
     told_of = shell("queues", "pause", "default", code=1)
