@@ -137,6 +137,13 @@ async def start(store: Store, worker: str = "w1", **fields: Any) -> LeasedJob:
     return await take_one(store, worker, fields.get("task", TASK))
 
 
+async def start_some(store: Store, count: int) -> list[LeasedJob]:
+    """Enqueue so many jobs and lease them, as the only ones that are due."""
+    await join(store)
+    await enqueue(store, *(new_job() for _ in range(count)))
+    return list(await take(store, limit=count))
+
+
 async def settle(
     store: Store,
     job: LeasedJob,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from offpath.errors import IdConflict, UniqueConflict
 from offpath.model.effects import Effects
@@ -12,14 +13,12 @@ from offpath.model.job import (
     DeadReason,
     JobFilter,
     JobState,
-    LeasedJob,
     NewJob,
     UniquePolicy,
 )
 from offpath.model.settlement import (
     Cancelled,
     Dead,
-    Outcome,
     Released,
     Retry,
     Settlement,
@@ -42,8 +41,8 @@ from tests.conformance.builders import (
     new_job,
     outcomes,
     record,
-    settle,
     start,
+    start_some,
     succeed,
     take,
     take_one,
@@ -291,14 +290,8 @@ async def test_the_last_fifty_failures_are_kept(store: Store) -> None:
 # -- batches and poison ----------------------------------------------------------------------------
 
 
-async def _batch(store: Store, size: int) -> list[LeasedJob]:
-    await join(store)
-    await enqueue(store, *(new_job() for _ in range(size)))
-    return list(await take(store, limit=size))
-
-
 async def test_every_outcome_in_one_batch_answered_in_order(store: Store) -> None:
-    jobs = await _batch(store, 24)
+    jobs = await start_some(store, 24)
     kinds = list(outcomes().values())
     given = [(job, kinds[n % len(kinds)]) for n, job in enumerate(jobs)]
     given.reverse()
@@ -338,6 +331,35 @@ async def test_one_attempt_twice_in_a_batch_is_applied_once(store: Store) -> Non
     await succeed(store, await take_one(store))
 
 
+async def test_a_lone_success_is_the_attempts_that_holds_the_lease(store: Store) -> None:
+    job = await start(store)
+    lost = replace(job, deliveries=job.deliveries - 1)
+    mine, late = (Settlement(job=each, outcome=Succeeded(result='"mine"')) for each in (job, lost))
+    answers = await store.settle([late, mine, mine])
+    assert [answer.status for answer in answers] == [
+        SettleStatus.LEASE_LOST,
+        SettleStatus.APPLIED,
+        SettleStatus.LEASE_LOST,
+    ]
+
+
+async def test_each_lone_success_has_its_own_result_and_time_to_stay(store: Store) -> None:
+    jobs = await start_some(store, 4)
+    results, keeps = ['"a"', None, None, '"d"'], [60.0, None, 0.5, 1e9]
+    fields = list(zip(reversed(jobs), results, keeps, strict=True))
+    await store.settle(
+        [
+            Settlement(job=job, outcome=Succeeded(result=result), keep=keep)
+            for job, result, keep in fields
+        ]
+    )
+    for job, result, keep in fields:
+        stored = await record(store, job.id)
+        assert stored.finished_at is not None
+        gone = None if keep is None else stored.finished_at + later(keep)
+        assert (stored.result, stored.expires_at) == (result, gone)
+
+
 async def _poison(store: Store, kind: str) -> tuple[NewJob, type[Exception]]:
     """An effect that the store cannot take, and the error that says so."""
     if kind == "unique":
@@ -351,7 +373,7 @@ async def _poison(store: Store, kind: str) -> tuple[NewJob, type[Exception]]:
 @pytest.mark.parametrize("place", [0, 4, 8], ids=["first", "middle", "last"])
 @pytest.mark.parametrize("kind", ["unique", "id"])
 async def test_poison_holds_back_none_of_the_others(store: Store, kind: str, place: int) -> None:
-    jobs = await _batch(store, 9)
+    jobs = await start_some(store, 9)
     bad, error = await _poison(store, kind)
     children = [new_job(parent=job.id) for job in jobs]
     lost = new_job()
@@ -379,7 +401,7 @@ async def test_poison_holds_back_none_of_the_others(store: Store, kind: str, pla
 
 
 async def test_two_poisons_among_many(store: Store) -> None:
-    jobs = await _batch(store, 30)
+    jobs = await start_some(store, 30)
     bad, _ = await _poison(store, "unique")
     other, _ = await _poison(store, "id")
     batch = [
@@ -401,7 +423,7 @@ async def test_two_poisons_among_many(store: Store) -> None:
 
 
 async def test_two_children_of_one_batch_that_want_the_same_key(store: Store) -> None:
-    first, second = await _batch(store, 2)
+    first, second = await start_some(store, 2)
     batch = [
         Settlement(
             job=job,
@@ -417,72 +439,3 @@ async def test_two_children_of_one_batch_that_want_the_same_key(store: Store) ->
     assert statuses == [SettleStatus.APPLIED, SettleStatus.REFUSED]
     (counted,) = await store.count(JobFilter(tasks=("child",)))
     assert counted.count == 1
-
-
-HOSTILE = {
-    "nul": "a\0b",
-    "escaped nul": '"a\\u0000b"',
-    "not a character": "a\ufffeb\uffff",
-    "lone surrogate": "a\ud800b",
-    "escaped surrogate": '"\\ud800"',
-    "control": "\x01\x1f\x7f\x85\u2028",
-    "astral": "😀" * 100,
-    "big": "x" * 1_000_000,
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-async def test_a_result_is_stored_equal_or_refused_alone(store: Store, name: str) -> None:
-    before, job, after = await _batch(store, 3)
-    batch = [
-        Settlement(job=before, outcome=Succeeded(result="1")),
-        Settlement(job=job, outcome=Succeeded(result=HOSTILE[name])),
-        Settlement(job=after, outcome=Succeeded(result="2")),
-    ]
-
-    answers = await store.settle(batch)
-
-    assert [answers[0].status, answers[2].status] == [SettleStatus.APPLIED] * 2
-    await _equal_or_refused(store, job, answers[1].status, "result", HOSTILE[name])
-
-
-async def _equal_or_refused(
-    store: Store, job: LeasedJob, status: SettleStatus, field: str, text: str
-) -> None:
-    stored = await record(store, job.id)
-    if status is SettleStatus.APPLIED:
-        value = stored.failures[0].message if field == "message" else getattr(stored, field)
-        assert value == text
-    else:
-        assert status is SettleStatus.REFUSED
-        assert stored.state is JobState.RUNNING
-        await die(store, job)
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", ["retry", "dead"])
-async def test_a_failures_text_is_stored_equal_or_refused_alone(
-    store: Store, name: str, kind: str
-) -> None:
-    job, good = await _batch(store, 2)
-    what = failure(HOSTILE[name])
-    outcome: Outcome = (
-        Retry(delay=0, failure=what)
-        if kind == "retry"
-        else Dead(reason=DeadReason.EXHAUSTED, failure=what)
-    )
-    answers = await store.settle(
-        [Settlement(job=job, outcome=outcome), Settlement(job=good, outcome=Succeeded())]
-    )
-    assert answers[1].status is SettleStatus.APPLIED
-    await _equal_or_refused(store, job, answers[0].status, "message", HOSTILE[name])
-
-
-@pytest.mark.parametrize("name", ["escaped nul", "not a character", "escaped surrogate", "big"])
-async def test_text_that_a_codec_makes_is_never_refused(store: Store, name: str) -> None:
-    job = await start(store, input=HOSTILE[name])
-    assert job.input == HOSTILE[name]
-    answer = await settle(store, job, Succeeded(result=HOSTILE[name]))
-    assert answer.status is SettleStatus.APPLIED
-    stored = await record(store, job.id)
-    assert (stored.input, stored.result) == (HOSTILE[name], HOSTILE[name])

@@ -18,7 +18,7 @@ from offpath.store.sql import Catalogue, Query, Row
 
 FEWEST: Final = 16
 """Jobs for which that pays."""
-_SPLIT: Final = "\x1f"
+SPLIT: Final = "\x1f"
 """Between two texts. No JSON has it, and texts that do go by the statement for all jobs."""
 _REFUSED: Final = "\0"
 
@@ -68,11 +68,10 @@ class Alike(NamedTuple):
         for job in jobs:
             if _shared(job) != shared or not (is_plain(job) and _stands_alone(job, kin)):
                 return None
-        inputs = _SPLIT.join([job.input for job in jobs])
-        fingerprints = _SPLIT.join([job.fingerprint for job in jobs])
+        inputs = SPLIT.join([job.input for job in jobs])
+        fingerprints = SPLIT.join([job.fingerprint for job in jobs])
         texts = inputs + fingerprints
-        # half a letter is refused by the statement for all jobs, too, which knows how to say so
-        if texts.count(_SPLIT) != 2 * len(jobs) - 2 or _REFUSED in texts or not _is_unicode(texts):
+        if texts.count(SPLIT) != 2 * len(jobs) - 2 or not _is_stored(texts):
             return None
         return cls(shared, ",".join(ids), inputs, fingerprints)
 
@@ -150,9 +149,17 @@ def _stands_alone(job: NewJob, kin: Common) -> bool:
     )
 
 
-def _is_unicode(text: str) -> bool:
+def can_be_split(texts: str) -> bool:
+    """True if texts, joined to one, can be sent with ``SPLIT`` between them."""
+    return SPLIT not in texts and _is_stored(texts)
+
+
+def _is_stored(text: str) -> bool:
+    """True if the server takes a text: others are refused by the statement that is not for many at
+    once, which knows how to say so.
+    """
     try:
         text.encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # half a letter
         return False
-    return True
+    return _REFUSED not in text

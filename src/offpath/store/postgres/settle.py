@@ -26,6 +26,7 @@ from offpath.model.settlement import (
 )
 from offpath.store.death_faults import deaths
 from offpath.store.postgres import groups
+from offpath.store.postgres.alike import SPLIT, can_be_split
 from offpath.store.postgres.effects import carry_out
 from offpath.store.postgres.ends import AppliedBatch
 from offpath.store.postgres.enqueue import replacing_keys
@@ -77,15 +78,23 @@ class _JobEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float | None = None
 
 
-def lone_successes(settlements: Iterable[Settlement]) -> bool:
-    """True if all of these are successes without effects of jobs that are their own group."""
-    return all(
-        type(one.outcome) is Succeeded
-        and not one.effects
-        and one.job.group_id == one.job.id
-        and (one.outcome.contributes or one.outcome.result is None)
-        for one in settlements
-    )
+def lone_successes(settlements: Sequence[Settlement]) -> bool:
+    """True if all of these are successes without effects of jobs that are their own group, whose
+    results can be sent as texts that the server splits.
+    """
+    texts = list[str]({one.job.worker for one in settlements})
+    for one in settlements:
+        outcome = one.outcome
+        if (
+            type(outcome) is not Succeeded
+            or one.effects
+            or one.job.group_id != one.job.id
+            or not (outcome.contributes or outcome.result is None)
+            or outcome.result == ""  # which stands for none there
+        ):
+            return False
+        texts.append(outcome.result or "")
+    return can_be_split("".join(texts))
 
 
 class AloneTries:
@@ -119,10 +128,13 @@ def succeed_steps(
 
     None for those that were not written: their lease is lost, or somebody counts them.
     """
-    succeed = sql["succeed"](now=moment(now), batch=_successes(settlements))
+    # The statement locks in this order, as that of other ends does.
+    order = sorted(range(len(settlements)), key=lambda n: settlements[n].job.id)
+    ends = [settlements[n] for n in order]
+    succeed = _succeed(ends, now, sql)
     if many(one.job.limit_key for one in settlements):
         _, rows = yield Send((sql["nudge_together"](), succeed))
-        yield from _free_rooms((settlements[n] for n, *_ in rows), sql, last=True)
+        yield from _free_rooms((ends[place - 1] for place, *_ in rows), sql, last=True)
     else:
         rows = yield from ask(succeed, last=True)
     # None stays where nothing was written: the other way, which sees all cases, looks at those.
@@ -130,14 +142,28 @@ def succeed_steps(
     if announced is not None:
         announced.hear(announce for _, _, announce, _, _ in rows)
         _tell_waiting(announced, rows)
-    for n, cancelled, _, redrives, _ in rows:
-        answers[n] = Settled(
-            id=settlements[n].job.id,
+    for place, cancelled, _, redrives, _ in rows:
+        answers[order[place - 1]] = Settled(
+            id=ends[place - 1].job.id,
             status=SettleStatus.APPLIED,
             state=JobState.CANCELLED if cancelled else JobState.SUCCEEDED,
             group_done=redrives == 0,
         )
     return answers
+
+
+def _succeed(ends: Sequence[Settlement], now: datetime | None, sql: Catalogue) -> Query:
+    """The statement for lone successes. Their fields are texts that the server splits: it reads
+    these in half the time that it takes for a document.
+    """
+    return sql["succeed"](
+        now=moment(now),
+        ids=f"{{{','.join([one.job.id for one in ends])}}}",
+        workers=SPLIT.join([one.job.worker for one in ends]),
+        deliveries=f"{{{','.join([str(one.job.deliveries) for one in ends])}}}",
+        results=SPLIT.join([_result(one) or "" for one in ends]),
+        keeps=f"{{{','.join(['NULL' if one.keep is None else repr(one.keep) for one in ends])}}}",
+    )
 
 
 def settle_steps(
@@ -282,9 +308,12 @@ def _catch_signals(batch: AppliedBatch, now: datetime | None, sql: Catalogue) ->
 
 
 def _success(n: int, one: Settlement) -> _Success:
-    job, outcome = one.job, one.outcome
-    result = outcome.result if isinstance(outcome, Succeeded) else None
-    return _Success(n, job.id, job.worker, job.deliveries, result, one.keep)
+    job = one.job
+    return _Success(n, job.id, job.worker, job.deliveries, _result(one), one.keep)
+
+
+def _result(one: Settlement) -> str | None:
+    return one.outcome.result if isinstance(one.outcome, Succeeded) else None
 
 
 def _by_id(entry: _Success | _JobEnd) -> str:

@@ -23,15 +23,19 @@ set state = case when j.cancel_requested then 'cancelled' else 'succeeded' end,
             case when j.cancel_requested then 'cancelled' else 'succeeded' end, (select clock.now from clock)
         )
     end
-from jsonb_to_recordset(:batch::text::jsonb) as b (
-    n integer, id uuid, worker text, deliveries bigint, result text, keep double precision
-)
+from unnest(
+    :ids::text::uuid[],
+    string_to_array(:workers::text, chr(31)),
+    :deliveries::text::bigint[],
+    string_to_array(:results::text, chr(31), ''),
+    :keeps::text::double precision[]
+) with ordinality as b (id, worker, deliveries, result, keep, n)
 where j.id = b.id
     and j.worker = b.worker
     and j.deliveries = b.deliveries
     and not coalesce(j.grouped or j.has_undo or j.watched <> 0, true)
 returning
-    b.n, j.cancel_requested::int, j.announce, j.redrives,
+    b.n::int, j.cancel_requested::int, j.announce, j.redrives,
     -- whether others may have waited for it to end
     (j.unique_key is not null and j.unique_states @> '"running"'
         and not j.unique_states @> '"queued"')::int

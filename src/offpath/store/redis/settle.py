@@ -79,7 +79,16 @@ def _asked(settlement: Settlement, now: datetime) -> list[Any]:
     kept = False if keep is None else str(micros(keep))
     match outcome:
         case Succeeded(result=result, contributes=gives):
-            rest = ["succeeded", kept, result or False, False, False, False, 0, not gives]
+            rest = [
+                "succeeded",
+                kept,
+                False if result is None else result,
+                False,
+                False,
+                False,
+                0,
+                not gives,
+            ]
         case Retry(delay=delay, failure=failure):
             due = str(micros(later(now, delay)))
             rest = ["queued", kept, False, _failed(failure, now), False, due, 1, False]
