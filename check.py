@@ -69,7 +69,7 @@ NEWEST = "newest"
 Postgres ask what the server does, which is the same for each; ``matrix`` runs them all. A framework
 whose newest version wants a newer Python than our oldest is tried here with it."""
 ON_NEWEST = (
-    "pytest -q tests/unit --ignore tests/unit/store/postgres",
+    "pytest -q tests/unit --ignore tests/unit/store/postgres --ignore-glob */test_benchmark*",
     "pytest -q tests/conformance -k memory",
     "pytest -q tests/contrib/django tests/contrib/dashboard",
 )
@@ -106,7 +106,8 @@ def commands(step: str) -> tuple[str, ...]:
     elif step in MATRIX:
         suites_of = MATRIX[step].commands
     workers = min(WORKERS, CORES) if step in {WAITS, NEWEST} else WORKERS
-    return tuple(f"{command} -n {workers}{color}" for command in suites_of)
+    # a long test at the end of a list must not leave the other processes without work
+    return tuple(f"{command} -n {workers} --dist worksteal{color}" for command in suites_of)
 
 
 def run_steps(steps: Sequence[str]) -> list[Outcome]:

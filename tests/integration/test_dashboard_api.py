@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,8 +23,12 @@ LEFT = (
 )
 
 
+EXAMPLES = "100" if "OFFPATH_TEST_CAMPAIGN" in os.environ else "3"
+"""Random requests of each operation, behind those that cover its description."""
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(3_000 if "OFFPATH_TEST_CAMPAIGN" in os.environ else 500)
 @pytest.mark.parametrize("methods", [READS, WRITES], ids=["reads", "writes"])
 def test_the_api_is_as_it_is_described(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[str, str]
@@ -38,7 +43,7 @@ def test_the_api_is_as_it_is_described(
             [sys.executable, "-m", "schemathesis.cli", "run",
              f"{site.url}/api/v1/openapi.json", *methods,
              "--header", f"Authorization: Bearer {TOKEN}",
-             "--phases", "coverage,fuzzing", "--max-examples", "6", "--seed", "1",
+             "--phases", "coverage,fuzzing", "--max-examples", EXAMPLES, "--seed", "1",
              "--exclude-checks", LEFT, "--no-color", "--continue-on-failure"],
             cwd=tmp_path,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
