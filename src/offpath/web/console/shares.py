@@ -37,19 +37,30 @@ class SharedAnswers:
         ] = WeakKeyDictionary()
 
     async def get(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
-        """The answer of ``make``, or the one that was made for another within the last second."""
+        """The answer of ``make``, or the one that was made for another within the last second.
+
+        Nobody waits while an answer that cost much is made anew. Requests of that time are
+        given the last one, up to twice its time.
+        """
         kept = self._kept.get(key)
         if kept is not None and monotonic() < kept[0] + _kept_for(kept[1]):
             found: T = kept[2]
             return found
+        making = self._begin(key, make)
+        if kept is not None and FOR < _kept_for(kept[1]) > (monotonic() - kept[0]) / 2:
+            last: T = kept[2]
+            return last
+        # who leaves takes it away from nobody else
+        answer: T = await asyncio.shield(making)
+        return answer
+
+    def _begin(self, key: str, make: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:
         coming = self._coming.setdefault(asyncio.get_running_loop(), {})
         making = coming.get(key)
         if making is None:
             making = coming[key] = asyncio.ensure_future(self._made(key, make, self._changes))
             making.add_done_callback(lambda done: self._over(coming, key, done))
-        # who leaves takes it away from nobody else
-        answer: T = await asyncio.shield(making)
-        return answer
+        return making
 
     async def behind(
         self, key: str, make: Callable[[], Awaitable[T]], *, keep: float, wait: float
