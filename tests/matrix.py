@@ -24,6 +24,8 @@ _SUITES: Final = (
     "pytest -q tests/unit --ignore tests/unit/store/postgres",
     "pytest -q tests/conformance",
     "pytest -q tests/contrib",
+    # connections of drivers that Python brings: what they tell of themselves differs
+    "pytest -q tests/integration/within",
 )
 _FRAMEWORK_SUITES: Final = (
     # old frameworks use what newer libraries below them call deprecated

@@ -250,7 +250,7 @@ class _Sqlite:
         except BaseException:
             self._connection.rollback()
             raise
-        if _sqlite_autocommits(self._connection):
+        if _autocommits(getattr(self._connection, *_AUTOCOMMIT), self._connection):
             self._connection.execute("COMMIT")
 
     def fetch(self, query: Query) -> Sequence[Row]:
@@ -278,7 +278,10 @@ class _Aiosqlite:
         except BaseException:
             await self._connection.rollback()
             raise
-        if _sqlite_autocommits(self._connection):
+        # sqlite3 tells it in the thread of the connection alone, which is aiosqlite's own
+        mine = self._connection
+        told = await mine._execute(getattr, mine._conn, *_AUTOCOMMIT)  # noqa: SLF001 - no other way
+        if _autocommits(told, mine):
             await self._connection.execute("COMMIT")
 
     async def fetch(self, query: Query) -> Sequence[Row]:
@@ -287,12 +290,13 @@ class _Aiosqlite:
             return [tuple(row) for row in await cursor.fetchall()]
 
 
-def _sqlite_autocommits(connection: Any) -> bool:  # noqa: ANN401
+_AUTOCOMMIT: Final = ("autocommit", None)
+"""An attribute from Python 3.12 on, and what stands for it before."""
+
+
+def _autocommits(told: object, connection: Any) -> bool:  # noqa: ANN401
     """True if the caller never begins implicitly, and so does not expect to have to commit."""
-    inner = getattr(connection, "_conn", connection)  # aiosqlite wraps sqlite3
-    if getattr(inner, "autocommit", -1) is True:  # Python 3.12 and later
-        return True
-    return connection.isolation_level is None
+    return told is True or connection.isolation_level is None
 
 
 BLOCKING: Final[Mapping[str, Callable[[Any], Joined]]] = {
