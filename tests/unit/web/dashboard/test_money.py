@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import offpath
-from offpath.economy import Actor, Economy, Ed25519Signer, TopUp, credits
+from offpath.economy import (
+    Actor,
+    Economy,
+    Ed25519Signer,
+    TopUp,
+    archive_postings,
+    credits,
+    seal_checkpoint,
+    trim_postings,
+)
 from offpath.economy.console.readings import READINGS
 from offpath.economy.operating.verbs import MONEY_VERBS
 from offpath.model.action import ActionFilter, ActionState
@@ -123,6 +133,23 @@ async def test_a_statement_goes_back_to_its_first_line(shop: offpath.App) -> Non
         after = f"&after={page['next']}"
     assert seen == [4, 3, 2, 1]
     assert page["balance"] == "CREDIT:23.00"
+
+
+async def test_a_statement_names_the_archive_that_has_its_older_lines(
+    shop: offpath.App, tmp_path: Path
+) -> None:
+    site, path = site_for(shop), "/ledger/accounts/ann:spendable"
+    assert (await seal_checkpoint(shop.economy)).sealed
+    await archive_postings(shop.economy, tmp_path / "2025 & before.gz")
+    await shop.economy.submit(
+        TopUp(key="t-3", actor=OPS, user="ann", amount=credits(1), source="card")
+    )
+    await trim_postings(shop.economy, tmp_path / "2025 & before.gz", keep=0)
+    assert (await listed(site, path))["archived"] == "2025 & before.gz"
+    told = "they are in <code>2025 &amp; before.gz</code>"
+    assert told in (await site.get(path)).text
+    assert "archived" not in (await site.get(f"{path}?limit=1")).text
+    assert told in (await site.get(f"{path}?limit=1&after=2")).text
 
 
 @pytest.mark.parametrize(
