@@ -153,6 +153,42 @@ async def test_nothing_is_removed_while_an_older_payout_is_open(
     assert (await prove_archives(market.economy, [path])).holds
 
 
+async def test_a_payout_whose_row_was_altered_to_have_ended_is_owed_all_the_same(
+    market: Marketplace, store: Store, backend: Backend, tmp_path: Path
+) -> None:
+    late = await market.payout("sel", 70, submitted=True)
+    owed = (await store.ledger_totals()).owed
+    tamper(store, backend).change_side("payout", late, state="FAILED", due_at=None)
+    with pytest.raises(ChainBroken, match=r"open payouts cost USD:0\.00 by their rows and USD:"):
+        await removed(market, tmp_path / "1.gz")
+    assert await store.ledger_trims() == []
+    assert (await store.ledger_totals()).owed == owed > 0
+
+
+async def test_a_trim_that_is_not_finished_after_an_hour_is_told_until_it_is(
+    market: Marketplace, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_step(_self: Store, *, limit: int) -> int:
+        return 0
+
+    async def told(hours: float) -> list[str]:
+        market.clock.advance(hours * 3_600)
+        await market.economy.run_sweeps()
+        return [one.text for one in await store.findings() if one.name == "economy.trim"]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(store), "trim_postings", no_step)
+        made = await removed(market, tmp_path / "1.gz")
+    assert not made.finished
+    assert await told(0.9) == []
+    (text,) = await told(0.2)
+    assert (
+        f"the trim of 1.gz was begun over an hour ago and is at posting 0 of {made.posting}" in text
+    )
+    assert (await trim_postings(market.economy, tmp_path / "1.gz")).finished
+    assert await told(0.1) == []
+
+
 async def test_postings_are_kept_for_as_long_as_decisions_look_back(
     store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:

@@ -22,11 +22,12 @@ from offpath.economy.ledger.removal import trim
 from offpath.economy.ledger.rolling_proof import prove_turn, turn_at
 from offpath.economy.ledger.settled_records import recorded
 from offpath.economy.ledger.statements import archived_lines, facts_of
+from offpath.economy.ledger.trim_proof import kept_hash
 from offpath.economy.testing import TestSigner
-from offpath.errors import InvalidArgument, StoreRejected
+from offpath.errors import InvalidArgument, StoreBusy, StoreRejected
 from offpath.model.ledger.decision import Decided
 from offpath.model.ledger.faults import Archived, ChainBroken, LedgerError
-from offpath.model.ledger.trims import Trim
+from offpath.model.ledger.trims import Trim, manifest
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
@@ -182,6 +183,70 @@ async def cut_off_after_each_step(
             assert made.finished
             return
     pytest.fail("it never ended")
+
+
+async def test_only_the_very_archive_goes_on_with_a_trim_that_was_cut_off(
+    store: Store, clock: ManualClock, archives: list[Path], tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole.gz"  # it ends with the same checkpoint as the last one
+    await write_archive(store, whole, SIGNER)
+    await trimmed(store, clock, archives[0])
+    await trimmed(store, clock, archives[1])
+    (last, *_) = await store.ledger_checkpoints()
+    posting = last.posting or 0
+    _, replay = verify_archives([archives[2]], SIGNER)
+    assert replay is not None
+    unsigned = replace(
+        (await store.ledger_trims())[0],
+        number=3,
+        checkpoint=last.id,
+        posting=posting,
+        file="2.gz",
+        archive=replay.sha256,
+        kept=(await kept_hash(store, 3)).hash,
+    )
+    made = replace(unsigned, signature=SIGNER.sign(manifest(unsigned)))
+    assert await store.begin_trim(made, keeps=0)
+    with pytest.raises(InvalidArgument, match=r"a trim of 2\.gz is under way"):
+        await trimmed(store, clock, whole)
+    assert [one.done for one in await store.ledger_trims()] == [0, 8, 4]
+    other = archives[2].rename(tmp_path / "renamed.gz")
+    assert (await trimmed(store, clock, other)).finished
+    await everything_holds(store)
+
+
+async def test_a_trim_that_nobody_of_us_signed_goes_on_by_no_archive(
+    store: Store, clock: ManualClock, archives: list[Path]
+) -> None:
+    (first, *_) = reversed(await store.ledger_checkpoints())
+    forged = Trim(
+        number=1, checkpoint=first.id, posting=first.posting or 0, until=1, at=1, file="0.gz",
+        archive="ab", kept="cd", kid="k", signature="ef",
+    )  # fmt: skip
+    assert await store.begin_trim(forged, keeps=0)
+    with pytest.raises(ChainBroken, match=r"none of our keys signed the trim of 0\.gz"):
+        await trimmed(store, clock, archives[0])
+    assert [one.done for one in await store.ledger_trims()] == [0]
+
+
+async def test_what_somebody_else_keeps_meanwhile_is_never_missed_in_what_was_signed(
+    store: Store, clock: ManualClock, archives: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = store.begin_trim
+
+    async def later(_self: Store, made: Trim, *, keeps: int) -> bool:
+        await store.keep_postings(1, ["p01"])  # another process, that looked before
+        return await begin(made, keeps=keeps)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(store), "begin_trim", later)
+        with pytest.raises(StoreBusy, match="somebody else"):
+            await trimmed(store, clock, archives[0])
+        assert await store.ledger_trims() == []
+        assert (await trimmed(store, clock, archives[0])).finished
+    await store.keep_postings(1, ["p13"])
+    assert [one.id for one in await store.ledger_retired(trim=1)] == ["p01"]
+    await everything_holds(store)
 
 
 class KilledError(Exception):
@@ -389,10 +454,12 @@ async def test_a_store_refuses_a_trim_that_does_not_follow(
     first = await trimmed(store, clock, archives[0])
     (_, second, _) = await store.ledger_checkpoints()
     follows = replace(first, number=2, checkpoint=second.id, posting=second.posting or 0)
-    assert not await store.begin_trim(replace(follows, number=3))
-    assert not await store.begin_trim(replace(follows, posting=7))
-    assert not await store.begin_trim(replace(follows, checkpoint=first.checkpoint, posting=4))
-    assert await store.begin_trim(follows)
-    assert not await store.begin_trim(replace(follows, number=3))
+    assert not await store.begin_trim(replace(follows, number=3), keeps=0)
+    assert not await store.begin_trim(replace(follows, posting=7), keeps=0)
+    assert not await store.begin_trim(
+        replace(follows, checkpoint=first.checkpoint, posting=4), keeps=0
+    )
+    assert await store.begin_trim(follows, keeps=0)
+    assert not await store.begin_trim(replace(follows, number=3), keeps=0)
     assert await store.trim_postings(limit=100) > 0
     assert [one.done for one in await store.ledger_trims()] == [8, 4]

@@ -247,15 +247,17 @@ class LedgerStore(LedgerReads, Protocol):
 
     async def keep_postings(self, trim: int, ids: Sequence[str]) -> None:
         """Keep these postings whole for a trim that is about to begin: rows that are open name
-        them. A repeat does nothing, and neither does an id that no posting has.
+        them. A repeat does nothing, and neither does an id that no posting has. Nothing is kept for
+        a trim that was begun: what it keeps is signed.
         """
         ...
 
-    async def begin_trim(self, trim: Trim) -> bool:
+    async def begin_trim(self, trim: Trim, *, keeps: int) -> bool:
         """Write a trim of which nothing is done yet.
 
         False, and nothing is written, unless its number follows that of the last one, which must be
-        finished and end before it, and its checkpoint is there and covers its posting.
+        finished and end before it, and its checkpoint is there and covers its posting. The same
+        when more than ``keeps`` postings are kept for it: somebody else is about to begin one.
         """
         ...
 

@@ -26,6 +26,8 @@ UNEXPLAINED: Final = "economy.unexplained"
 """The name of the finding that dollars are missing which nothing explains; it ends by itself."""
 CONTAINED: Final = "economy.contained"
 """The name of the finding that payouts and fees rest; an operator's release ends it."""
+UNTRIMMED: Final = "economy.trim"
+"""The name of the finding that a trim was begun and is not finished; it ends by itself."""
 DRIFT: Final = "economy.drift."
 """The beginning of the names of findings that a window differs from the processor's records; what
 follows is the window's begin. One ends when a later comparison agrees, or when it is accepted.

@@ -24,6 +24,7 @@ from offpath.economy.ledger.signatures import NUMBERED, Signer, signature_of
 from offpath.economy.ledger.standings import PAGE, all_standings, leaf_at
 from offpath.economy.ledger.trim_proof import kept_hash, signed
 from offpath.errors import InvalidArgument, StoreBusy
+from offpath.model.ledger import money
 from offpath.model.ledger.faults import Archived, ChainBroken
 from offpath.model.ledger.records import OPEN_PAYOUTS
 from offpath.model.ledger.trims import Trim, manifest
@@ -56,11 +57,28 @@ async def trim(
         _follows(path, archive, last)
         _old_enough(path, archive, now() - keep)
         last = await _begun(store, path, archive, signer, now())
-    elif last.checkpoint != archive.head.sealed.id or not signed(last, signer):
-        raise InvalidArgument(f"a trim of {last.file} is under way: finish that one first")
+    else:
+        _the_same(last, archive, signer)
     while await store.trim_postings(limit=STEP):
         pass
     return (await store.ledger_trims())[0]
+
+
+def _the_same(last: Trim, archive: ArchiveReplay, signer: Signer) -> None:
+    """Raise unless a trim that was begun is ours, and of the very lines of this archive.
+
+    Another one that ends with the same checkpoint may begin later, and lack what is removed.
+    """
+    if not signed(last, signer):
+        raise ChainBroken(
+            f"none of our keys signed the trim of {last.file} that is under way: nothing more is "
+            "removed by it"
+        )
+    if last.archive != archive.sha256:
+        raise InvalidArgument(
+            f"a trim of {last.file} is under way: finish that one first (its lines hash to "
+            f"{last.archive})"
+        )
 
 
 def _follows(path: Path, archive: ArchiveReplay, last: Trim | None) -> None:
@@ -90,11 +108,13 @@ async def _begun(
     async with store.ledger_snapshot() as reads:
         await _standing_as_sealed(reads, archive)
         await _no_open_payout(reads, archive)
+        await _owed_alike(reads)
         number = 1 + max([one.number for one in await reads.ledger_trims()], default=0)
         needed = [page async for page in _needed(reads, archive.head.span[1])]
         until = await _until(reads, archive)
     for page in needed:
         await store.keep_postings(number, page)
+    kept = await kept_hash(store, number)
     unsigned = Trim(
         number=number,
         checkpoint=archive.head.sealed.id,
@@ -103,12 +123,13 @@ async def _begun(
         at=at,
         file=path.name,
         archive=archive.sha256,
-        kept=await kept_hash(store, number),
+        kept=kept.hash,
         kid=signer.kid,
         signature="",
     )
     made = replace(unsigned, signature=await signature_of(signer, manifest(unsigned)))
-    if not await store.begin_trim(made):
+    # Somebody else may have kept more since: that would never be what was signed.
+    if not await store.begin_trim(made, keeps=kept.number):
         raise StoreBusy("somebody else has begun a trim meanwhile: do it again")
     return made
 
@@ -133,6 +154,20 @@ async def _no_open_payout(reads: LedgerReads, archive: ArchiveReplay) -> None:
                 f"the payout {row.id} was asked for before {archive.head.sealed.id} and is open: "
                 "nothing is removed before it has ended"
             )
+
+
+async def _owed_alike(reads: LedgerReads) -> None:
+    """Raise ``ChainBroken`` while rows and postings do not agree about what open payouts cost.
+
+    An altered row may say of a payout that it has ended, and its request would be owed no more.
+    """
+    totals = await reads.ledger_totals()
+    if totals.quotes != totals.requested:
+        rows, postings = (money.text("USD", one) for one in (totals.quotes, totals.requested))
+        raise ChainBroken(
+            f"open payouts cost {rows} by their rows and {postings} by the postings that asked for "
+            "them: nothing is removed"
+        )
 
 
 async def _needed(reads: LedgerReads, until: int) -> AsyncIterator[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -31,7 +31,7 @@ async def forged(reads: LedgerReads, keys: _Keys, *, full: bool) -> AsyncIterato
         sealed = await checkpoint_of(reads, one.checkpoint)
         if sealed is None or sealed.posting != one.posting:
             yield f"trim {one.number}: checkpoint"
-        if full and await kept_hash(reads, one.number) != one.kept:
+        if full and (await kept_hash(reads, one.number)).hash != one.kept:
             yield f"trim {one.number}: kept"
 
 
@@ -43,14 +43,21 @@ def signed(trim: Trim, keys: _Keys) -> bool:
         return False
 
 
-async def kept_hash(reads: LedgerReads, trim: int) -> str:
-    """The hash of the postings that a trim keeps whole, by id."""
-    found, after = sha256(), ""
+class Kept(NamedTuple):
+    """The postings that a trim keeps whole: a hash over them, by id, and their number."""
+
+    hash: str
+    number: int
+
+
+async def kept_hash(reads: LedgerReads, trim: int) -> Kept:
+    """The postings that a trim keeps whole, as they are signed."""
+    found, after, count = sha256(), "", 0
     while page := await reads.ledger_retired(trim=trim, after=after, limit=PAGE):
         for one in page:
             found.update(_line(one))
-        after = page[-1].id
-    return found.hexdigest()
+        after, count = page[-1].id, count + len(page)
+    return Kept(found.hexdigest(), count)
 
 
 async def whole_since(reads: LedgerReads, since: int, what: str) -> None:

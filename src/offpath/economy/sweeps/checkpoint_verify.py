@@ -22,6 +22,7 @@ async def checkpoint_verify(run: Pass) -> VerifySummary:
         anchored = await last_published(run)
         found = await verify_last(run.store, signer, anchored)
         await standing.verified(run, found)
+        await standing.trimmed(run)
         again_proved = await reproved(run)
         if again_proved is not None and not again_proved.holds:
             await standing.mismatched(run, lines_of(again_proved))

@@ -73,9 +73,9 @@ class MemoryLedger(MemoryPart, LedgerReading):
         """Keep these postings whole."""
         ledger_trims.keep(self._tables.ledger, trim, ids)
 
-    async def begin_trim(self, trim: Trim) -> bool:
+    async def begin_trim(self, trim: Trim, *, keeps: int) -> bool:
         """Write a trim of which nothing is done yet."""
-        return ledger_trims.begin(self._tables.ledger, trim)
+        return ledger_trims.begin(self._tables.ledger, trim, keeps)
 
     async def trim_postings(self, *, limit: int) -> int:
         """Remove the next archived postings."""

@@ -19,6 +19,8 @@ _SEQ: Final = attrgetter("seq")
 
 def keep(ledger: Ledger, trim: int, ids: Sequence[str]) -> None:
     """Keep these postings whole."""
+    if trim <= len(ledger.trims):
+        return  # what it keeps is signed
     ledger.about_to_change()
     for name in ids:
         known = ledger.postings.get(name)
@@ -26,8 +28,8 @@ def keep(ledger: Ledger, trim: int, ids: Sequence[str]) -> None:
             ledger.retired[name] = Retired(id=name, trim=trim, file="", posting=known)
 
 
-def begin(ledger: Ledger, trim: Trim) -> bool:
-    """Write a trim unless it does not follow the last one."""
+def begin(ledger: Ledger, trim: Trim, keeps: int) -> bool:
+    """Write a trim unless it does not follow the last one, or more is kept for it."""
     last = ledger.trims[-1] if ledger.trims else None
     number, before = (0, 0) if last is None else (last.number, last.posting)
     if (
@@ -37,11 +39,16 @@ def begin(ledger: Ledger, trim: Trim) -> bool:
         or not any(
             (one.id, one.posting) == (trim.checkpoint, trim.posting) for one in ledger.checkpoints
         )
+        or keeps != _kept(ledger, trim.number)
     ):
         return False
     ledger.about_to_change()
     ledger.trims.append(replace(trim, done=0, postings=0, links=0))
     return True
+
+
+def _kept(ledger: Ledger, trim: int) -> int:
+    return sum(one.trim == trim and one.posting is not None for one in ledger.retired.values())
 
 
 def step(ledger: Ledger, limit: int) -> int:

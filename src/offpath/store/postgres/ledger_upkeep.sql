@@ -112,17 +112,19 @@ delete from offpath.ledger_key k using gone g where k.key = g.key
 returning k.key
 
 -- name: keep_postings
--- Postings that rows name which are open are kept whole.
+-- Postings that rows name which are open are kept whole, until the trim is begun: what it kept is signed.
 insert into offpath.ledger_retired (id, trim, posting)
 select p.id, :trim::bigint, offpath.ledger_posting_text(p.id)
 from json_array_elements_text(:ids::text::json) as b (id)
 join offpath.ledger_posting p on p.id = b.id
 where not exists (select from offpath.ledger_retired r where r.id = p.id)
+    and :trim::bigint > coalesce((select max(t.number) from offpath.ledger_trim t), 0)
 order by p.id
 on conflict (id) do nothing
 
 -- name: add_trim
--- Writes a trim if it follows the last one, which is finished, and its checkpoint is there.
+-- Writes a trim if it follows the last one, which is finished, its checkpoint is there, and no more is
+-- kept for it than was signed.
 insert into offpath.ledger_trim (
     number, checkpoint, posting, until, at, file, archive, kept, kid, signature
 )
@@ -137,6 +139,10 @@ where :posting::bigint > 0
     and exists (
         select from offpath.ledger_checkpoint c
         where c.id = :checkpoint::text and c.posting = :posting::bigint
+    )
+    and :keeps::bigint = (
+        select count(*) from offpath.ledger_retired r
+        where r.trim = :number::bigint and r.posting is not null
     )
 returning 1
 

@@ -131,12 +131,12 @@ def keep_postings(d: Dialect, trim: int, ids: Sequence[str]) -> Steps[None]:
     yield Send((d.sql["lock_checkpoints"](), query), last=True)
 
 
-def begin_trim(d: Dialect, trim: Trim) -> Steps[bool]:
-    """Write a trim, unless it does not follow the last one."""
+def begin_trim(d: Dialect, trim: Trim, *, keeps: int) -> Steps[bool]:
+    """Write a trim, unless it does not follow the last one, or more is kept for it."""
     fields = asdict(trim)
     for counted in ("done", "postings", "links"):
         del fields[counted]
-    add = d.sql["add_trim"](**fields)
+    add = d.sql["add_trim"](**fields, keeps=keeps)
     _, added = yield Send((d.sql["lock_checkpoints"](), add), last=True)
     return bool(added)
 

@@ -79,7 +79,7 @@ where key in (select value from json_each(:keys)) and at < :before
 returning key
 
 -- name: keep_postings
--- Postings that rows name which are open are kept whole.
+-- Postings that rows name which are open are kept whole, until the trim is begun: what it kept is signed.
 insert into offpath_ledger_retired (id, trim, posting)
 select one.id, :trim, one.whole
 from json_each(:ids) as wanted
@@ -87,9 +87,11 @@ cross join offpath_ledger_whole as one
 where
     one.id = wanted.value
     and not exists (select 1 from offpath_ledger_retired as known where known.id = one.id)
+    and :trim > coalesce((select max(number) from offpath_ledger_trim), 0)
 
 -- name: add_trim
--- Writes a trim if it follows the last one, which is finished, and its checkpoint is there.
+-- Writes a trim if it follows the last one, which is finished, its checkpoint is there, and no more is
+-- kept for it than was signed.
 insert into offpath_ledger_trim (
     number, checkpoint, posting, until, at, file, archive, kept, kid, signature
 )
@@ -102,6 +104,9 @@ where
     )
     and exists (
         select 1 from offpath_ledger_checkpoint where id = :checkpoint and posting = :posting
+    )
+    and :keeps = (
+        select count(*) from offpath_ledger_retired where trim = :number and posting is not null
     )
 returning 1
 
