@@ -114,6 +114,74 @@ async def test_an_order_that_somebody_damaged_is_made_anew(
     assert [each.id for each in await take(store, Order.AGE)] == [each.id for each in jobs[1:]]
 
 
+async def test_a_lease_from_many_lanes_reads_few_rows_of_each(
+    store: RedisStore, asking: redis.Redis
+) -> None:
+    """The server does nothing else while a lease goes on."""
+    tasks = {f"t{number}": 100 for number in range(10)}
+    for task in tasks:
+        await store.commit(
+            Effects(jobs=tuple(new_job(task=task, fair_key=f"k{n}") for n in range(50)))
+        )
+    request = LeaseRequest(worker="w1", limit=100, tasks=tasks, order=Order.BALANCED)
+    await store.lease(request)  # which makes the orders
+    asking.config_resetstat()
+    assert len((await store.lease(request)).jobs) == 100
+    calls = {name: told["calls"] for name, told in asking.info("commandstats").items()}
+    assert calls["cmdstat_hget"] < 500  # 100 of them for the inputs
+    assert calls["cmdstat_zrange"] < 500
+
+
+async def test_an_order_gives_no_job_that_is_not_ready(
+    store: RedisStore, asking: redis.Redis, clock: ManualClock
+) -> None:
+    """As functions of an older release leave it, which know of no order."""
+    jobs = [new_job(task="t") for _ in range(3)]
+    await store.commit(Effects(jobs=tuple(jobs)))
+    (held,) = await take(store, Order.AGE, 1)
+    assert held.id == jobs[0].id
+    before = asking.zrange(f"{P}oi:{AGE}", 0, -1)
+    member = before[0][:18] + held.id.encode()
+    retry = Retry(delay=3600.0, failure=failure())
+    await store.settle([Settlement(job=held, outcome=retry)])
+    asking.zrem(f"{P}oi:{AGE}", before[1])
+    asking.zadd(f"{P}oi:{AGE}", {member: 0})
+    assert [each.id for each in await take(store, Order.AGE)] == [jobs[1].id]
+    assert [each.id for each in await take(store, Order.AGE)] == [jobs[2].id], "it was made anew"
+
+
+async def test_a_place_of_nobody_is_not_counted_again_and_again(
+    store: RedisStore, asking: redis.Redis
+) -> None:
+    jobs = [new_job(task="t") for _ in range(3)]
+    await store.commit(Effects(jobs=tuple(jobs)))
+    place = asking.zrange(f"{P}r:{LANE}", 0, 0)[0]
+    asking.zadd(f"{P}r:{LANE}", {b"0" * 28 + place[28:]: 0})
+    assert len(await take(store, Order.AGE, 1)) == 1
+    assert members(asking) == wanted(asking) == {AGE: 2}
+
+
+async def test_running_jobs_that_were_not_counted_leave_no_debt(
+    store: RedisStore, asking: redis.Redis
+) -> None:
+    jobs = [new_job(task="t", fair_key="a") for _ in range(3)]
+    await store.commit(Effects(jobs=tuple(jobs)))
+    held = await take(store, Order.PRIORITY)
+    asking.delete(f"{P}fr")
+    await store.settle([Settlement(job=each, outcome=Succeeded()) for each in held])
+    assert not asking.exists(f"{P}fr")
+
+
+async def test_jobs_that_are_counted_and_do_not_run_are_forgotten(
+    store: RedisStore, asking: redis.Redis
+) -> None:
+    asking.hset(f"{P}fr", "a", "7")
+    jobs = [new_job(task="t", fair_key=key) for key in "ab"]
+    await store.commit(Effects(jobs=tuple(jobs)))
+    assert [each.id for each in await take(store, Order.BALANCED, 1)] == [jobs[0].id]
+    assert asking.hgetall(f"{P}fr") == {b"a": b"1"}
+
+
 async def test_a_foreign_key_in_the_place_of_an_order_is_left(
     store: RedisStore, asking: redis.Redis
 ) -> None:

@@ -33,9 +33,10 @@ local function count(numbers, state, queue, task, by)
   numbers[field] = (numbers[field] or 0) + by
 end
 
+-- A count that is behind, as where an older worker counted nothing, is right again at its end.
 local function add_counts(key, numbers)
   for field, by in pairs(numbers) do
-    if by ~= 0 and redis.call('HINCRBY', key, field, by) == 0 then redis.call('HDEL', key, field) end
+    if by ~= 0 and redis.call('HINCRBY', key, field, by) <= 0 then redis.call('HDEL', key, field) end
   end
 end
 
@@ -448,10 +449,10 @@ local function make_order(P, changes, lane, order, now, budget)
     local places = redis.call('ZRANGE', lane.r, from, '+', 'BYLEX', 'LIMIT', 0, budget)
     for _, place in ipairs(places) do
       local row = read_row(P, string.sub(place, PLACE + 1))
-      if row then
+      if row and row.s == 'queued' and row.pl == place then
         redis.call('ZADD', index, 0, member_of(order, place, row))
       else
-        redis.call('ZREM', lane.r, place) -- of nobody
+        redis.call('ZREM', lane.r, place) -- of nobody: with it the numbers would never be the same
       end
     end
     budget = budget - #places
@@ -462,7 +463,7 @@ local function make_order(P, changes, lane, order, now, budget)
 end
 
 -- The fair keys of a lane that this lease looks at: so many, from where the last one has ended, and
--- those of the best jobs of all. Answers them, and whether others may have jobs that it could take.
+-- those of its best jobs. Answers them, and whether others may have jobs that it could take.
 local function keys_of_turn(P, lane, width, best)
   local facts, index = P .. 'oh:balanced:' .. lane.name, P .. 'oi:balanced:' .. lane.name
   local start = redis.call('HGET', facts, 's')
@@ -495,13 +496,18 @@ local function keys_of_turn(P, lane, width, best)
   return found, not round
 end
 
--- The running jobs of the fleet by fair key; those without one share the rest.
+-- The running jobs of the fleet by fair key; those without one share the rest. Where more are counted
+-- than run, the counts begin anew.
 local function running_by_key(P)
   local running, left = {}, redis.call('ZCARD', P .. 's:running')
   local flat = redis.call('HGETALL', P .. 'fr')
   for at = 1, #flat, 2 do
     running[prefix_of(flat[at])] = tonumber(flat[at + 1])
     left = left - tonumber(flat[at + 1])
+  end
+  if left < 0 then
+    redis.call('UNLINK', P .. 'fr')
+    return {}
   end
   running[prefix_of()] = left
   return running
@@ -536,7 +542,8 @@ local function line_up(P, changes, queues, lanes, asked, now)
         if order == 'age' then
           push(queue, 'lines', new_line(lane, index, PLACE - PRIORITY, CHUNK))
         else
-          local prefixes, others = keys_of_turn(P, lane, width, asked.limit)
+          -- of many lanes few rows each are read: the server does nothing else meanwhile
+          local prefixes, others = keys_of_turn(P, lane, width, math.min(asked.limit, width))
           beyond = beyond or others
           for _, prefix in ipairs(prefixes) do
             push(queue, 'lines', new_line(lane, index, #prefix + PLACE, math.max(FEW, math.ceil(asked.limit / 16)), prefix))
@@ -544,7 +551,10 @@ local function line_up(P, changes, queues, lanes, asked, now)
         end
       end
     end
-    for _, line in ipairs(queue.lines) do lines[#lines + 1] = line end
+    for _, line in ipairs(queue.lines) do
+      line.queue = queue
+      lines[#lines + 1] = line
+    end
   end
   return lines, beyond
 end
@@ -614,7 +624,12 @@ local function lease(keys, args)
   local running = balanced and running_by_key(P) or {}
   for _, id in ipairs(asked.declined) do passed[id] = true end
   for task, room in pairs(asked.tasks) do rooms[task] = room < asked.limit and room or math.huge end
-  for _, line in ipairs(lines) do step(line, passed); rank(line, running) end
+  local alike = {} -- lines by fair key, in the order of which a running job counts
+  for _, line in ipairs(lines) do
+    step(line, passed)
+    rank(line, running)
+    if balanced then push(alike, line.prefix, line) end
+  end
   for _, queue in ipairs(queues) do
     if queue.room >= asked.limit then queue.room = math.huge end
     best_line(queue, rooms)
@@ -627,8 +642,8 @@ local function lease(keys, args)
     local line = queue.best
     local id, task = line.id, line.lane.task
     local row = read_row(P, id)
-    if not row or row.s ~= 'queued' then
-      take_out(changes, line.key, line.member) -- of nobody
+    if not row or row.s ~= 'queued' or line.key ~= line.lane.r and not redis.call('ZSCORE', line.lane.r, row.pl) then
+      take_out(changes, line.key, line.member) -- of nobody, or of a job that is not ready
     elseif not awaits_key(P, id, row, t) and not (released[row.uk or 0] and in_scope(row, 'running', t)) then
       if #taken == asked.limit then more = true; break end
       if row.uk and redis.call('HGET', P .. 'k', row.uk) == id then released[row.uk] = true end
@@ -651,11 +666,13 @@ local function lease(keys, args)
       running[line.prefix] = (running[line.prefix] or 0) + 1
     end
     step(line, passed)
-    for _, each in ipairs(lines) do
-      if each == line or balanced and each.prefix == line.prefix then rank(each, running) end
+    local moved = { [queue] = true }
+    for _, each in ipairs(alike[line.prefix] or { line }) do
+      rank(each, running)
+      moved[each.queue] = true
     end
     for _, each in ipairs(queues) do
-      if balanced or each == queue or rooms[task] <= 0 then best_line(each, rooms) end
+      if moved[each] or rooms[task] <= 0 then best_line(each, rooms) end
     end
   end
   write_changes(P, changes)
