@@ -115,6 +115,33 @@ def test_the_settings_app_names_the_store(
     assert len(document(run("jobs", "list", "--json"))["items"]) == 1, "a URL counts more"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schedules", "create", "often", "--every", "30", "--task", "add"),
+        ("enqueue", "add"),
+        ("jobs", "signal", "order-7", "paid"),
+        ("sweep", "run", "prune"),
+        ("router", "status"),
+        ("router", "run", "mail"),
+    ],
+)
+def test_two_stores_of_the_settings_are_one_too_many(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """What a list shows and what a command changes are in one store."""
+    own, other = migrated_url(here / "own.db"), migrated_url(here / "other.db")
+    (here / "service.py").write_text(OWN.format(url=own), "utf-8")
+    monkeypatch.setenv("OFFPATH_APP", "service:app")
+    monkeypatch.setenv("OFFPATH_URL", other)
+    told = run(*words)
+    assert told.exit_code == 2
+    assert all(one in told.stderr for one in ("which store?", own, f"--url {other}"))
+    assert "which store?" not in run(*words, "--app", "service:app").stderr
+    monkeypatch.setenv("OFFPATH_URL", own)
+    assert "which store?" not in run(*words).stderr
+
+
 def test_a_schedule_s_task_is_looked_up_in_the_app_of_the_settings(
     run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

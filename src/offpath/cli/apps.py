@@ -66,9 +66,30 @@ def given_app(
 def known_app(
     target: str | None, url: str | None, *, create: bool = False
 ) -> AbstractAsyncContextManager[App]:
-    """The app at ``target``, otherwise that of the settings; with a URL alone one on that store."""
-    own = None if url else load_settings().app
-    return given_app(target or own, url, create=create)
+    """The app at ``target``, otherwise that of the settings; with a URL alone one on that store.
+    Raises as :func:`settings_app`.
+    """
+    own = None if target or url else settings_app()
+    return given_app(target, url, create=create) if own is None else own
+
+
+def settings_app() -> App | None:
+    """The app that the settings name, if they do.
+
+    Raises ``ConfigurationError`` where they also name another store than its own: commands that
+    need no code of it work on that one.
+    """
+    settings = load_settings()
+    if settings.app is None:
+        return None
+    app = load_shared_app(settings.app, None)
+    if settings.url not in {MEMORY_URL, app.settings.url}:
+        own, other = redact_url(app.settings.url), redact_url(settings.url)
+        raise ConfigurationError(
+            f"which store? {settings.app} names its own, {own}, and the settings name {other}: "
+            f"give --app {settings.app} or --url {other}"
+        )
+    return app
 
 
 def load_app(target: str) -> App:

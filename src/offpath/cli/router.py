@@ -15,7 +15,7 @@ import click
 
 from offpath.app import App
 from offpath.cli.action_log import noting, recorded
-from offpath.cli.apps import known_app, load_shared_app
+from offpath.cli.apps import known_app, load_shared_app, settings_app
 from offpath.cli.former import former
 from offpath.cli.frame import (
     after_option,
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
 def _routing_app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
     """An app with routes: only it knows what they deliver to."""
+    own = None if target or url else settings_app()
+    if own is not None:
+        return own
     target = target or load_settings().app
     if target is None:
         raise ConfigurationError(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from offpath.app import App
 from offpath.cli.action_log import noting
-from offpath.cli.apps import given_app
+from offpath.cli.apps import given_app, settings_app
 from offpath.cli.frame import app_option, framed, url_option, warnings_logged
 from offpath.cli.values import EXITS, Listing, Part, Shown, Table
 from offpath.config import load_settings
@@ -21,7 +21,8 @@ from offpath.operating.worker_steps import moved
 
 def _app(target: str | None, url: str | None) -> AbstractAsyncContextManager[App]:
     """The app that is named, or one that has the engine's sweeps only."""
-    return given_app(target or load_settings().app, url)
+    own = None if target or url else settings_app()
+    return given_app(target or load_settings().app, url) if own is None else own
 
 
 _command = framed(_app, app_option("The app whose sweeps they are."), url_option)
