@@ -32,8 +32,11 @@ def member_of(role: str, place: str) -> Iterator[str]:
             shadows.cast(admin)
         admin.execute(sql.SQL("create role {} login password 'x'").format(login))
         admin.execute(sql.SQL("grant {} to {}").format(sql.Identifier(f"offpath_{role}"), login))
+        # the suite trims ledgers, too, which is the owner's to do
+        admin.execute(sql.SQL("grant insert, update on offpath.ledger_trim to {}").format(login))
         admin.execute(
             sql.SQL("alter role {} set search_path = {}").format(login, sql.SQL(shadows.PATH))
         )
         yield f"postgresql://{name}:x@{known.get('host', '')}:{known['port']}/{known['dbname']}"
+        admin.execute(sql.SQL("revoke all on offpath.ledger_trim from {}").format(login))
         admin.execute(sql.SQL("drop role {}").format(login))

@@ -190,7 +190,7 @@ async def test_the_next_schema_step_is_made_by_the_owner(
         run(as_role("reader"), "select * from offpath.later")
 
 
-_READ_ONLY = {"migration", "door_task"}
+_READ_ONLY = {"migration", "door_task", "ledger_trim"}
 """Tables that a worker may not write."""
 _WORKERS = {"task_default", "declaration", "stat", "run"}
 """Tables that only workers write, beside those of the ledger."""
@@ -246,6 +246,7 @@ _UNTRIGGER: LiteralString = "alter table offpath.ledger_link disable trigger all
 _EMPTY: LiteralString = "truncate offpath.ledger_link cascade"
 _FORGET: LiteralString = "delete from offpath.migration"
 _ALLOW: LiteralString = "insert into offpath.door_task values ('x', 'y')"
+_TRIM: LiteralString = "insert into offpath.ledger_trim select * from offpath.ledger_trim"
 _DECLARE: LiteralString = "delete from offpath.declaration"
 _DOOR: LiteralString = "select offpath.enqueue('t')"
 _SHADOW: LiteralString = (
@@ -256,7 +257,7 @@ _SHADOW: LiteralString = (
 @pytest.mark.parametrize(
     ("kind", "statement"),
     [
-        *(("worker", one) for one in (_MAKE, _UNTRIGGER, _EMPTY, _FORGET, _SHADOW, _ALLOW)),
+        *(("worker", one) for one in (_MAKE, _UNTRIGGER, _EMPTY, _FORGET, _SHADOW, _ALLOW, _TRIM)),
         *(
             ("enqueuer", one)
             for one in (_READ_INPUT, _READ_FINE, _ADD, _CHANGE, _POST, _SECRETS, _MAKE, _FORGET)
