@@ -140,7 +140,7 @@ async def test_an_order_gives_no_job_that_is_not_ready(
     await store.commit(Effects(jobs=tuple(jobs)))
     (held,) = await take(store, Order.AGE, 1)
     assert held.id == jobs[0].id
-    before = asking.zrange(f"{P}oi:{AGE}", 0, -1)
+    before = ranked(asking, f"oi:{AGE}")
     member = before[0][:18] + held.id.encode()
     retry = Retry(delay=3600.0, failure=failure())
     await store.settle([Settlement(job=held, outcome=retry)])
@@ -155,7 +155,7 @@ async def test_a_place_of_nobody_is_not_counted_again_and_again(
 ) -> None:
     jobs = [new_job(task="t") for _ in range(3)]
     await store.commit(Effects(jobs=tuple(jobs)))
-    place = asking.zrange(f"{P}r:{LANE}", 0, 0)[0]
+    place = ranked(asking, f"r:{LANE}")[0]
     asking.zadd(f"{P}r:{LANE}", {b"0" * 28 + place[28:]: 0})
     assert len(await take(store, Order.AGE, 1)) == 1
     assert members(asking) == wanted(asking) == {AGE: 2}
@@ -206,6 +206,11 @@ async def test_whatever_becomes_of_jobs_an_order_has_those_that_are_ready(
         running = (await store.find(JobFilter(states=(JobState.RUNNING,)), limit=1000)).items
         counted = Counter(each.fair_key.encode() for each in running if each.fair_key)
         assert asking.hgetall(f"{P}fr") == {key: b"%d" % by for key, by in counted.items()}
+
+
+def ranked(asking: redis.Redis, key: str) -> list[bytes]:
+    """The members of a sorted set, as they were written."""
+    return [each for each in asking.zrange(P + key, 0, -1) if isinstance(each, bytes)]
 
 
 def members(asking: redis.Redis) -> dict[str, int]:

@@ -64,4 +64,4 @@ class Few:
         It is passed over next, so the first that is spared the try is the lease after it.
         """
         self.refusals += 1
-        self._pass = min(2**self.refusals, _LONGEST)
+        self._pass = 2 ** min(self.refusals, _LONGEST.bit_length() - 1)
