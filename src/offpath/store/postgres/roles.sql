@@ -129,8 +129,10 @@ begin
             schema, worker)
         union all
         -- behind a row of ledger_trim postings may be removed, which no worker has to do
-        select format('revoke insert, update, delete on %s.migration, %s.door_task, %s.ledger_trim from %s',
-            schema, schema, schema, worker)
+        select format('revoke insert, update, delete on %s from %s', c.oid::regclass, worker)
+        from pg_class c
+        join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = home and c.relname in ('migration', 'door_task', 'ledger_trim')
         union all
         select format('grant select on all tables in schema %s to %s', schema, operator)
         union all

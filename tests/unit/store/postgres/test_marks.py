@@ -223,14 +223,15 @@ async def test_one_lane_is_had_as_by_the_statement_for_many(opened: Opened, url:
                     connection.execute(spoil)
             at = connection.execute(
                 "select priority, (extract(epoch from run_at) * 1000000)::bigint, id::text "
-                "from offpath.job order by md5(id::text) limit 1"
+                "from offpath.job order by id offset %s limit 1",
+                (chance.randrange(4),),
             ).fetchone()
             place = at if at is not None and chance.random() < 0.7 else (None, None, None)
             mark, limit = Mark("default", TASK, *place), chance.choice([1, 2, 5, 50])
             rows = _rows(connection, _behind(mark, limit))
             assert rows == _rows(connection, _by_lease(mark, limit)), seed
             had += len(rows)
-    assert had > 100
+    assert had > 60
 
 
 async def test_what_others_hold_is_passed_over(opened: Opened, url: str) -> None:
