@@ -265,12 +265,12 @@ async def test_a_death_is_seen_before_the_lease_ends(
     assert await store.notice_deaths() == []
 
     await doomed.close()
-    first = await store.notice_deaths()
-    hasty = await store.notice_deaths()
+    # a lock that the system frees with the process is proof; a connection is to be missing twice
+    dead = [*await store.notice_deaths(), *await store.notice_deaths()]
     clock.advance(1.5)
-    second = await store.notice_deaths()
-
-    assert (first, hasty, second) == ([], [], ["doomed"])
+    dead += await store.notice_deaths()
+    assert dead == ["doomed"]
+    assert await store.notice_deaths() == []
     assert [one.job.id for one in await rescue(store)] == [job_id]
     assert await living(store) == ["living"]
     # it was found dead: whoever lists the workers must not read that it left
@@ -295,10 +295,11 @@ async def test_what_a_dead_worker_held_beside_jobs_is_free_with_its_death(
     await hand_one(store, holder=holder_of("living", "x"), lease_seconds=600)
     await doomed.close()
 
-    assert await store.notice_deaths() == []
-    clock.advance(1.5)
     assert await hand(store) == ()
-    assert await store.notice_deaths() == ["doomed"]
+    seen = await store.notice_deaths()
+    clock.advance(1.5)
+    seen += await store.notice_deaths()
+    assert seen == ["doomed"]
     assert await store.claim("of doomed", "other", ttl=60)
     assert not await store.claim("of living", "other", ttl=60)
     assert ids(await hand(store)) == [message] != [kept]

@@ -23,5 +23,8 @@ class Concern(StrEnum):
 
 AHEAD: Final = 2.0
 """Seconds: longer than a glance is trusted, so what comes due meanwhile is named by it."""
+APART: Final = 0.4
+"""Seconds between two looks that condemn a worker whose connection is missing. One that was cut is
+made anew within a tenth of a second, or spoken for by the worker's thread within three."""
 EVERYTHING = frozenset(Concern)
 """The answer of a store that cannot tell at a glance."""

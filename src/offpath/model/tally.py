@@ -26,6 +26,10 @@ BAD_BUCKETS = frozenset({"failed", "dead_lettered", "unrecorded", "timed_out", "
 """The buckets that are failures, unless a tally says otherwise."""
 
 
+FOUND_DEAD = "found_dead"
+"""The fact of a rescue that names workers of which it was the first to see that they are dead."""
+
+
 class Tally(Struct, frozen=True, kw_only=True):
     """The rows of one pass by what became of them.
 

@@ -19,6 +19,9 @@ from offpath.runtime.clock import Clock
 from offpath.runtime.log import RateLimited, adapter, bind, logger
 from offpath.runtime.loop_status import LoopState, LoopStatus
 
+FREED: Final = "freed"
+"""Brings a loop's next turn at once when this worker has found another one dead: it may have what
+that one held."""
 Report = Callable[[BaseException, str], None]
 """Told of every error that the engine survives: the error, and the phase it came from."""
 
@@ -134,7 +137,7 @@ class LoopSpec(Struct, frozen=True, kw_only=True):
     critical: bool = True
     """True if its health is the worker's."""
     wakes: frozenset[str] = frozenset()
-    """The store's hints that bring its next turn at once."""
+    """The store's hints that bring its next turn at once, and :data:`FREED`."""
     stop: Callable[[float], Awaitable[None]] | None = None
     """Ends what its turns have begun, within so many seconds; called once its last turn is over."""
 

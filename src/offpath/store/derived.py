@@ -92,6 +92,10 @@ class DerivedStore:
         """Only the event loop renews a lease."""
         return False
 
+    def cut_off(self) -> bool:
+        """No connection shows that this process lives."""
+        return False
+
     async def begin(self, jobs: Sequence[LeasedJob]) -> set[str]:
         """No job is handed out as a suspect, which only a begin sets going."""
         return {job.id for job in jobs}

@@ -366,9 +366,8 @@ class Store(
         The leases of cursors, messages and claims that they hold end as well: those whose holder is
         the worker's id, or begins with it and a slash.
 
-        A missing presence is suspicion, not proof: a worker is expired only when it was seen
-        missing by two calls at least a second apart, and never shortly after the server itself
-        started. Elsewhere it returns nothing.
+        A connection must be missing in two calls, ``APART`` seconds apart, and not shortly after
+        the server started or ours was cut. A lock that the system frees with its process is proof.
         """
         ...
 
@@ -439,6 +438,9 @@ class Store(
         :meth:`extend` does.
         """
         ...
+
+    def cut_off(self) -> bool:
+        """True if nobody sees this process live, and its loop cannot know it. Asked in a thread."""
 
     async def signals(self, worker: str, held: Sequence[LeasedJob]) -> Renewed:
         """The answer of :meth:`extend` without a renewal: a cheap read for prompt cancels."""

@@ -227,6 +227,7 @@ class ObservedStore(_Shape):
 
     # Nothing here may wait for what else is measured: it is called while the loop hangs.
     vouch = _passed(Store.vouch)
+    cut_off = _passed(Store.cut_off)
 
     # -- messages --------------------------------------------------------------------------
 

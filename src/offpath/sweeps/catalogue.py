@@ -75,7 +75,7 @@ def own_sweeps(
         return _own(name, target, every=rest, limit=MOVE_BATCH, claim_timeout=MOVE_TIMEOUT)
 
     return (
-        _own("rescue", upkeep.rescue, every=0.75, limit=RESCUE_BATCH),
+        _own("rescue", upkeep.rescue, every=0.5, limit=RESCUE_BATCH),
         _own("group_check", upkeep.group_check, every=CHECK_EVERY, limit=CHECK_BATCH),
         _own("schedules", FireDue(ticker), every=1.0, limit=FIRE_BATCH),
         moving("router", messages.routing, "the app has no router: app.router(...)"),

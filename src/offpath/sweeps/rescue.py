@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from offpath.model.tally import Tally
+from offpath.model.tally import FOUND_DEAD, Tally
 from offpath.store.protocol import Store
 from offpath.sweeps.own import OwnSweep
 
@@ -27,8 +27,7 @@ class Rescue(OwnSweep):
         store = self._store()
         # Deaths that can be seen are noted before leases are judged: a seen death need not wait for
         # the end of its lease.
-        if store.capabilities.presence:
-            await store.notice_deaths()
+        dead = await store.notice_deaths() if store.capabilities.presence else []
         rescued = await store.rescue(
             limit=limit, max_deliveries=self._max_deliveries, keep=self._keep_dead
         )
@@ -36,4 +35,5 @@ class Rescue(OwnSweep):
         for one in rescued:
             state = one.state.value
             buckets[state] = (*buckets.get(state, ()), one.job.id)
-        return Tally(buckets=buckets, more=len(rescued) >= limit)
+        facts = {FOUND_DEAD: sorted(dead)} if dead else {}
+        return Tally(buckets=buckets, more=len(rescued) >= limit, facts=facts)

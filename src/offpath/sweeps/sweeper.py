@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from offpath.model.tally import SweepResult, Tally, Turn, Verdict
 from offpath.runtime.clock import Clock
-from offpath.runtime.loop import LoopSpec, Report
+from offpath.runtime.loop import FREED, LoopSpec, Report
 from offpath.runtime.metrics import Metrics
 from offpath.store.protocol import Store
 from offpath.sweeps.body import Body
@@ -99,6 +99,7 @@ class Sweeper:
             step=self.step,
             interval=info.every,
             window=info.window,
+            wakes=frozenset({FREED}),
             stop=self.leave,
         )
 

@@ -179,6 +179,6 @@ class FlakyStore(_Shape):
 
 
 _BLOCKING = frozenset(
-    {"commit_within_blocking", "get_within_blocking", "route_within_blocking", "vouch"}
+    {"commit_within_blocking", "get_within_blocking", "route_within_blocking", "vouch", "cut_off"}
 )
 _OWN = frozenset({"calls", "fail", "hang", "heal", "lose_answer"})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 METHODS = [
     name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")
 ]
-UNTIMED = {"ledger_snapshot", "listen", "migration_script", "vouch"}
+UNTIMED = {"cut_off", "ledger_snapshot", "listen", "migration_script", "vouch"}
 WITHOUT_A_LOOP = {"commit_within_blocking", "route_within_blocking"}
 """Methods that any thread may call. They are timed and told of where observers live."""
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from offpath.jobs.worker.upkeep import NOTHING
-from offpath.model.glance import EVERYTHING, Concern
+from offpath.model.glance import APART, EVERYTHING, Concern
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import Clock
 from offpath.runtime.loop import Answer, Iteration, LoopSpec
@@ -23,6 +23,9 @@ _TICKS_EVERY: Final = 10.0
 """Seconds after which it turns although no schedule is due: it also declares those of the code."""
 FRESH: Final = 1.0
 """Seconds for which a pass that nobody woke trusts the last glance."""
+
+_AGAIN: Final = msgspec.structs.replace(NOTHING, again=APART + 0.01)
+"""A turn that found nothing, and behind which a second look is due."""
 
 
 class Glances:
@@ -55,10 +58,19 @@ class Glances:
         return woken
 
     def before(self, rescue: Iteration) -> Iteration:
-        """The rescue, behind a look: where nobody is gone it has nothing to do."""
+        """The rescue, behind a look: where nobody is gone it has nothing to do.
+
+        Where somebody may be, and nothing came of it, the next look is due as soon as it can prove
+        a death.
+        """
 
         async def step() -> Answer:
-            return await rescue() if await self._look() else NOTHING
+            if not await self._look():
+                return NOTHING
+            answer = await rescue()
+            if self._seen != EVERYTHING and answer == NOTHING:
+                return _AGAIN
+            return answer
 
         return step
 

@@ -35,8 +35,7 @@ BLOCKED = 1.0
 EVERY = 0.25
 """Seconds between two looks."""
 RENEW_EVERY = 0.5
-"""Seconds between two renewals meanwhile: a connection that was cut frees the worker's lock, which
-others must find missing for a second before they act, and the next renewal tells them not to."""
+"""Seconds between two renewals meanwhile."""
 FROZEN = 2.0
 """Seconds between two looks after which this thread, and so the whole process, stood still."""
 _LATER = 10.0
@@ -73,11 +72,13 @@ class LoopGuard:
         renewed_at: Callable[[], float],
         renew: Callable[[], None],
         lease_seconds: float,
+        cut_off: Callable[[], bool] = lambda: False,
     ) -> None:
         self._monotonic = monotonic
         self._runs = runs
         self._renewed_at = renewed_at
         self._renew = renew
+        self._cut_off = cut_off
         # As the heartbeat's: a blocked loop must not shorten the lease that others see.
         self._renew_after = lease_seconds / 3
         # A short lease has aged by all of it before that.
@@ -90,6 +91,7 @@ class LoopGuard:
         self._answered = True
         self._tell_at = BLOCKED
         self._renewing = self._thawing = self._failed = False
+        self._spoke_for_it = False
         self.descriptors = Descriptors(runs)
         """The supply of file descriptors, watched by the same thread."""
         self.blocked: Blocked | None = None
@@ -148,10 +150,21 @@ class LoopGuard:
             self._thawing = False
         self._looked_at = self._monotonic()
         if self._answered:
+            self._spoke_for_it = False
             self._turns_again()
             self._ask(loop, now)
-        elif (age := now - self._asked_at) >= self._blocked_after:
+            return
+        if not self._spoke_for_it and self._cut_off():
+            self._speak_for_it(now)
+        if (age := now - self._asked_at) >= self._blocked_after:
             self._is_blocked(loop, age, now)
+
+    def _speak_for_it(self, now: float) -> None:
+        """The connection that shows that this process lives was cut, and the loop cannot make it
+        anew: others look twice within half a second, and then have its jobs.
+        """
+        self._keep_lease(now)
+        self._spoke_for_it = not self._failed
 
     def _ask(self, loop: asyncio.AbstractEventLoop, now: float) -> None:
         self._answered, self._asked_at = False, now

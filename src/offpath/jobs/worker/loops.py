@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import OffpathError
-from offpath.runtime.loop import Loop, LoopLimits, Pace
+from offpath.runtime.loop import FREED, Loop, LoopLimits, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, ValuesView
@@ -103,6 +103,12 @@ class Loops:
         """The store says that something may have changed."""
         for name, spec in self._added.items():
             if hint in spec.wakes:
+                self._loops[name].wake()
+
+    def freed(self) -> None:
+        """Workers were found dead here: what they held is there for these loops."""
+        for name, spec in self._added.items():
+            if FREED in spec.wakes:
                 self._loops[name].wake()
 
     # -- keeping alive ---------------------------------------------------------------------------

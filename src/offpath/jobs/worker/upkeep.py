@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from offpath.model.tally import Tally, Turn, Verdict
+from offpath.model.tally import FOUND_DEAD, Tally, Turn, Verdict
 
 # Rescued rows stay locked until the commit; more of them are taken by the next pass at once.
 RESCUE_BATCH = 500
@@ -48,6 +48,20 @@ def step_of(one: UpkeepPass, limit: int, unsure: Callable[[], bool] | None = Non
 
     async def step() -> Turn:
         return NOTHING if unsure is not None and unsure() else turn_of(await one.move(limit))
+
+    return step
+
+
+def rescue_of(one: UpkeepPass, unsure: Callable[[], bool], *, freed: Callable[[], None]) -> Step:
+    """The rescue as the step of a loop; ``freed`` hears that workers were found dead."""
+
+    async def step() -> Turn:
+        if unsure():
+            return NOTHING
+        tally = await one.move(RESCUE_BATCH)
+        if tally.facts.get(FOUND_DEAD):
+            freed()
+        return turn_of(tally)
 
     return step
 

@@ -35,7 +35,7 @@ from offpath.jobs.worker.upkeep import (
     CHECK_EVERY,
     NOTHING,
     PRUNE_BATCH,
-    RESCUE_BATCH,
+    rescue_of,
     step_of,
     turn_of,
 )
@@ -71,8 +71,9 @@ COUNT_EVERY = 15.0
 """Seconds between two counts of what is due, for the metrics."""
 BACKLOG_EVERY = 1.0
 """Seconds between two looks whether the worker is full, where somebody wants to know."""
-RESCUE_EVERY = 0.75
-"""Seconds: with jitter it stays below one, so that a late job runs within its lease and 1 s."""
+RESCUE_EVERY = 0.5
+"""Seconds between two looks for workers that are gone: with the second look, all that one held is
+in another's hands within a second."""
 
 
 class State(Enum):
@@ -112,6 +113,7 @@ class Worker:
             self._engine.hand.runs,
             renewed_at=lambda: heartbeat.renewed_at,
             renew=heartbeat.renew,
+            cut_off=parts.store.cut_off,
             lease_seconds=settings.lease_seconds,
         )
         heartbeat.frozen = lambda: self._guard.frozen
@@ -348,7 +350,9 @@ class Worker:
         check = glances.spared(Concern.WAITS, step_of(upkeep.group_check, CHECK_BATCH))
         heartbeat, jumps = engine.heartbeat, self._jumps
         # The living could not renew their leases either, or not yet: nobody may be rescued.
-        rescue = step_of(upkeep.rescue, RESCUE_BATCH, lambda: heartbeat.unsure or jumps.recent())
+        rescue = rescue_of(
+            upkeep.rescue, lambda: heartbeat.unsure or jumps.recent(), freed=loops.freed
+        )
         claim = loops.own("claim", engine.claimer.step, settings.poll_interval)
         engine.claimer.wake = glances.waking(Concern.WORK, claim.wake)
         if settings.poll_interval >= FRESH:  # else who polls more often would find work later

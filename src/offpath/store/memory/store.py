@@ -275,6 +275,10 @@ class MemoryStore(
             report=report,
         )
 
+    def cut_off(self) -> bool:
+        """No connection shows that this process lives."""
+        return False
+
     def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
         """Renew the lease of a worker whose event loop is blocked."""
         now = self._clock.now()

@@ -8,6 +8,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Final
 
+from offpath.model.glance import APART
 from offpath.model.lease import SILENCE
 from offpath.runtime.process import stopped
 from offpath.store.postgres.steps import moment, to_json
@@ -15,7 +16,8 @@ from offpath.store.programs.dialect import Dialect, Send, Steps, ask
 from offpath.store.sql import Catalogue
 
 RESTART_GRACE: Final = 15.0
-"""Seconds after the server's start in which a missing lock says nothing: workers reconnect."""
+"""Seconds after the server's start, and after a cut of our own connection, in which a missing lock
+says nothing: workers reconnect."""
 
 
 def presence_key(schema: str, worker: str) -> int:
@@ -29,7 +31,7 @@ def notice_deaths_steps(now: datetime | None, *, sql: Catalogue) -> Steps[list[s
 
     A late worker of this machine whose process is stopped keeps nothing by its presence any more.
     """
-    deaths = sql["notice_deaths"](now=moment(now), grace=RESTART_GRACE)
+    deaths = sql["notice_deaths"](now=moment(now), apart=APART, grace=RESTART_GRACE)
     dead, silent = yield Send((deaths, sql["silent"](now=moment(now), host=socket.gethostname())))
     gone = [worker for (worker,) in dead]
     if gone:  # what they hold is taken where it is free: behind rows of workers nothing may wait

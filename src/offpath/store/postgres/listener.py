@@ -13,6 +13,8 @@ import contextlib
 import logging
 import os
 import random
+import select
+import time
 import weakref
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -68,6 +70,7 @@ class Listener:
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._descriptor: int | None = None
+        self._cut_at: float | None = None
         self.own_pids: set[int] = set()
         """Server processes that we notify through: what they tell, we know already."""
         self.hears = False
@@ -124,6 +127,19 @@ class Listener:
         """The locks that are held now."""
         return frozenset(self._held)
 
+    def cut_within(self, seconds: float) -> bool:
+        """True if the connection was cut so few seconds ago, whether it is made again or not.
+
+        Others may have been cut by the same: that they are not back yet says nothing. A first
+        connection is none that was cut.
+        """
+        return self._cut_at is not None and time.monotonic() - self._cut_at < seconds
+
+    def cut_off(self) -> bool:
+        """True if the server has hung up and the event loop does not know it. From any thread."""
+        descriptor = self._descriptor
+        return descriptor is not None and _hung_up(descriptor)
+
     def forget_descriptor(self) -> None:
         """In a forked child: close the inherited socket, which would keep the parent's session.
 
@@ -148,6 +164,8 @@ class Listener:
                 return
             except (psycopg.Error, OSError, TimeoutError) as error:
                 was_connected = self.hears
+                if was_connected:
+                    self._cut_at = time.monotonic()
                 lost = self._lose()
                 # At once after a cut, since the locks are free now and others may take the jobs. A
                 # server that stays away is then asked ever more seldom.
@@ -266,6 +284,16 @@ class Listener:
                 answer.set_result(0)
         self._commands.clear()
         return lost
+
+
+def _hung_up(descriptor: int) -> bool:
+    """True if the other end of a socket has closed it. Nothing is known of that on Windows."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    over = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+    poll.register(descriptor, over)
+    return any(events & over for _, events in poll.poll(0))
 
 
 def channel(schema: str, hint: Hint) -> str:

@@ -1,7 +1,8 @@
 -- name: notice_deaths
--- Looks for workers whose lock is not held. One that is missing for the second time, a second or
--- more after the first, is expired. Never soon after the server started: a restart frees the locks
--- of workers that live.
+-- Looks for workers whose lock is not held. One that is missing for the second time, long enough
+-- after the first, is expired. Never soon after the server started: a restart frees the locks of
+-- workers that live. So does the crash of one of its processes, which ends all sessions: then the
+-- server loses its statistics, and their age is the only mark of it.
 with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
@@ -16,12 +17,14 @@ looked as (
     update offpath.worker w
     set missing_since = case when s.there then null else coalesce(w.missing_since, clock.now) end,
         expires_at = case
-            when not s.there and w.missing_since <= clock.now - interval '1 second'
+            when not s.there and w.missing_since <= clock.now
+                    - :apart::double precision * interval '1 second'
                 then clock.now
             else w.expires_at
         end,
         gone_at = case
-            when not s.there and w.missing_since <= clock.now - interval '1 second'
+            when not s.there and w.missing_since <= clock.now
+                    - :apart::double precision * interval '1 second'
                 then clock.now
         end
     from seen s
@@ -29,7 +32,8 @@ looked as (
     where w.id = s.id
         and w.expires_at > clock.now
         and (not s.there or w.missing_since is not null)
-        and clock_timestamp() > pg_postmaster_start_time()
+        and clock_timestamp()
+            > greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time())
             + :grace::double precision * interval '1 second'
     returning w.id, w.expires_at <= clock.now as expired
 )

@@ -397,9 +397,14 @@ class PostgresStore(
         return frozenset(concern for concern, may in zip(Concern, found, strict=True) if may)
 
     async def notice_deaths(self) -> list[str]:
-        """Expire workers whose lock was missing twice."""
+        """Expire workers whose lock was missing twice; nobody while our own lock is hardly back."""
+        if self._listener is not None and self._listener.cut_within(deaths.RESTART_GRACE):
+            return []
         now = self._now()
-        return await self._database.write(lambda: deaths.notice_deaths_steps(now, sql=self._sql))
+        dead = await self._database.write(lambda: deaths.notice_deaths_steps(now, sql=self._sql))
+        if dead:
+            self._tell(Hint.MESSAGES)  # what they held of routers and messages is free
+        return dead
 
     prune = transition(jobs.prune)
 
@@ -431,6 +436,10 @@ class PostgresStore(
             lambda d: workers.extend(d, worker, lease_seconds, presence, held, report=report),
             WRITES,
         )
+
+    def cut_off(self) -> bool:
+        """True if the server has cut the listening connection and the loop does not know it."""
+        return self._listener is not None and self._listener.cut_off()
 
     async def held(self, worker: str) -> list[LeasedJob]:
         """The jobs that a worker holds."""

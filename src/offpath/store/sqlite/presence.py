@@ -228,22 +228,3 @@ def _is_free(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
-
-
-class Suspicion:
-    """A missing lock is suspicion, not proof: it must be seen twice, a second apart."""
-
-    APART: Final = 1.0
-
-    def __init__(self) -> None:
-        self._since: dict[str, float] = {}
-
-    def clear(self) -> None:
-        """Nobody is missing."""
-        self._since = {}
-
-    def confirmed(self, missing: Iterable[str], now: float) -> list[str]:
-        """The workers that were already missing at least a second before ``now`` (monotonic)."""
-        missing = set(missing)
-        self._since = {worker: self._since.get(worker, now) for worker in missing}
-        return sorted(worker for worker in missing if now - self._since[worker] >= self.APART)

@@ -57,7 +57,7 @@ from offpath.store.sqlite.foreign_commits import ForeignCommits
 from offpath.store.sqlite.forks import GATE
 from offpath.store.sqlite.ledger import SqliteLedger
 from offpath.store.sqlite.log_events import LogEvents
-from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
+from offpath.store.sqlite.presence import AVAILABLE, Presence
 from offpath.store.sqlite.readers import Readers
 from offpath.store.sqlite.session import (
     Session,
@@ -117,7 +117,6 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         self._foreign = ForeignCommits(self._hints.emit)
         self._opening = asyncio.Lock()
         self._presence = Presence(self.path.with_name(_presence_of(self.path.name, self.schema)))
-        self._suspicion = Suspicion()
         self._walk = lease.Walk()
         self._contradictions = Contradictions()
         self._before_statement: Callable[[str], None] | None = None
@@ -288,16 +287,14 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
             missing = await self._block(lambda: self._presence.missing(others)) if others else ()
             if missing:
                 return found | {Concern.DEATHS}
-            self._suspicion.clear()
         return found
 
     async def notice_deaths(self) -> list[str]:
-        """End the lease of workers whose lock was twice seen to be free."""
+        """End the lease of workers whose lock is free: the system frees it with their process."""
         if not AVAILABLE:
             return []
         present = await self._read(lambda session: deaths.present(session, self._now()))
-        missing = await self._block(lambda: self._presence.missing(present))
-        dead = self._suspicion.confirmed(missing, self._clock.monotonic())
+        dead = sorted(await self._block(lambda: self._presence.missing(present)))
         if not dead:
             return []
         expired = await self._write(lambda session: deaths.expire(session, self._now(), dead))
@@ -335,6 +332,10 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
             lambda d: workers.extend(d, worker, lease_seconds, lock, held, report=report),
             How(relaxed=True),
         )
+
+    def cut_off(self) -> bool:
+        """No connection shows that this process lives."""
+        return False
 
     def vouch(self, worker: str, *, lease_seconds: float, report: str | None = None) -> bool:
         """Renew the lease of a worker whose event loop is blocked, by the writer's thread."""

@@ -11,7 +11,8 @@ import pytest
 import offpath
 from offpath.jobs.worker.glances import FRESH, Glances
 from offpath.jobs.worker.upkeep import NOTHING
-from offpath.model.glance import EVERYTHING, Concern
+from offpath.jobs.worker.worker import RESCUE_EVERY
+from offpath.model.glance import APART, EVERYTHING, Concern
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import ManualClock
 from offpath.store.memory import MemoryStore
@@ -112,6 +113,38 @@ async def test_a_store_that_cannot_tell_spares_and_wakes_nothing(rig: Rig) -> No
     assert (rig.wakes, rig.passes, rig.rescues) == (0, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("names", "again"),
+    [
+        (frozenset[Concern](), None),
+        (frozenset({Concern.WAITS}), None),
+        (frozenset({Concern.DEATHS}), True),
+        (EVERYTHING, None),
+    ],
+)
+async def test_behind_a_look_that_misses_somebody_the_next_one_comes_as_soon_as_it_can_prove_it(
+    rig: Rig, names: frozenset[Concern], again: bool | None
+) -> None:
+    rig.store.names = names
+    answer = await rig.rescue()
+    assert isinstance(answer, Turn)
+    if again is None:
+        assert answer.again is None
+    else:
+        assert answer.again is not None
+        assert APART < answer.again < RESCUE_EVERY
+
+
+async def test_a_rescue_that_moved_something_says_itself_when_to_go_on(rig: Rig) -> None:
+    rig.store.names = frozenset({Concern.DEATHS})
+    moved = Turn(verdict=Verdict.CLEAN, counts={"queued": 1}, again=True)
+
+    async def rescue() -> Turn:
+        return moved
+
+    assert await rig.glances.before(rescue)() == moved
+
+
 async def test_a_pass_is_made_now_and_then_for_what_else_it_does(rig: Rig) -> None:
     check = rig.glances.spared(Concern.WAITS, rig._pass, at_least=10)
     for _ in range(25):
@@ -167,7 +200,7 @@ async def test_an_idle_worker_glances_and_leases_only_where_there_is_work(
 
     async with app, app.worker():
         assert await (await add.enqueue(1, 2)).result(timeout=30) == 3
-        await looks(2)
+        await looks(4)  # until its last poll after the job is over, too
         before = asked["lease"]
         await looks(3)
         assert asked["lease"] == before

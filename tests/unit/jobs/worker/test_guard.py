@@ -33,6 +33,7 @@ class Rigged:
         self.runs: list[Any] = []
         self.renewed: list[float] = []
         self.fault: Exception | None = None
+        self.cut = False
         self.renewed_at = self.clock.now
         self.guard = LoopGuard(
             self.clock,
@@ -40,6 +41,7 @@ class Rigged:
             renewed_at=lambda: self.renewed_at,
             renew=self.renew,
             lease_seconds=lease,
+            cut_off=lambda: self.cut,
         )
         self.guard.attach(asyncio.get_running_loop())
 
@@ -98,6 +100,42 @@ async def test_a_blocked_loop_keeps_its_lease_and_its_blocker_is_named(
         (True, False),
         (False, True),
     ]
+
+
+async def test_a_worker_that_is_cut_off_while_its_loop_is_blocked_is_spoken_for_at_once() -> None:
+    """Others miss it twice before it counts as blocked, and then have its jobs."""
+    rig = Rigged()
+    rig.look()
+    rig.cut = True
+    rig.blocked(rig.look)
+    assert rig.renewed == [rig.clock.now]
+    rig.blocked(rig.look)
+    assert len(rig.renewed) == 1, "once said, its missing connection proves nothing"
+    rig.cut = False
+    await asyncio.sleep(0)
+    rig.look()
+    rig.cut = True
+    rig.blocked(rig.look)
+    assert len(rig.renewed) == 2, "the next cut is another one"
+
+
+async def test_a_word_for_a_worker_that_was_not_heard_is_said_again() -> None:
+    rig = Rigged()
+    rig.look()
+    rig.cut, rig.fault = True, StoreUnavailable("away")
+    rig.blocked(rig.look)
+    rig.fault = None
+    rig.blocked(rig.look)
+    assert rig.renewed == [rig.clock.now]
+
+
+async def test_a_loop_that_turns_makes_its_connection_anew_by_itself() -> None:
+    rig = Rigged()
+    rig.cut = True
+    for _ in range(5):
+        rig.look()
+        await asyncio.sleep(0)
+    assert rig.renewed == []
 
 
 async def test_a_lease_that_is_shorter_than_a_second_is_kept_as_well() -> None:

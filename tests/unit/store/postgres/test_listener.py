@@ -181,6 +181,50 @@ async def test_a_worker_that_comes_back_is_not_suspected_any_more(
     assert await _looks(store, ask) == []
 
 
+async def test_who_was_cut_off_lately_concludes_nothing_from_the_locks_of_others(
+    opened: Opened, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Theirs may have been cut by the same, and they may be slower to come back."""
+    monkeypatch.setattr(deaths, "RESTART_GRACE", 0.0)
+    store, other = await opened(), await opened()
+    await store.register(worker_info(), lease_seconds=30)
+    await other.register(worker_info("w2"), lease_seconds=30)
+    ask("update offpath.worker set presence = 1 where id = 'w1'")  # a lock that nobody holds
+    cut = asyncio.Event()
+    other.listen(lambda _: cut.set())
+    monkeypatch.setattr(deaths, "RESTART_GRACE", 60.0)
+    ask(f"{_CUT_LISTENERS} and l.pid <> pg_backend_pid()")
+    await cut.wait()
+    await until(lambda: ask(_LOCKS) == [(2,)])
+    assert await _looks(other, ask) == []
+    assert ask("select count(*) from offpath.worker where missing_since is not null") == [(0,)]
+
+
+async def test_a_thread_sees_that_the_listener_was_cut_while_the_loop_is_blocked(
+    opened: Opened, ask: Ask
+) -> None:
+    store = await opened()
+    await store.register(worker_info(), lease_seconds=30)
+    assert not store.cut_off()
+    ask(_CUT_LISTENERS)  # this blocks the loop, which so knows nothing yet
+    assert any(store.cut_off() for _ in range(100_000))
+    await until(lambda: ask(_LOCKS) == [(1,)])
+    assert not store.cut_off()
+
+
+async def test_a_death_wakes_those_who_take_what_was_held(
+    opened: Opened, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deaths, "RESTART_GRACE", 0.0)
+    store, other = await opened(), await opened()
+    heard = Heard(other)
+    await heard.settle_down()
+    await store.register(worker_info(), lease_seconds=30)
+    ask("update offpath.worker set presence = 1")
+    assert await _looks(store, ask) == ["w1"]
+    await heard.wait(Hint.MESSAGES)
+
+
 async def test_nobody_is_suspected_soon_after_the_server_started(
     opened: Opened, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from offpath.store.sqlite.presence import AVAILABLE, Presence, Suspicion
+from offpath.store.sqlite.presence import AVAILABLE, Presence
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="this platform has no flock")
 
@@ -165,12 +165,3 @@ def test_any_id_makes_a_safe_file_name(here: Presence, tmp_path: Path, worker: s
 def test_a_directory_that_cannot_be_made_means_no_presence(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file is in the way")
     assert not Presence(tmp_path / "blocked").hold("w")
-
-
-def test_suspicion_needs_two_looks_a_second_apart() -> None:
-    suspicion = Suspicion()
-    assert suspicion.confirmed(["a"], 10.0) == []
-    assert suspicion.confirmed(["a", "b"], 10.9) == []
-    assert suspicion.confirmed(["a", "b"], 11.0) == ["a"]
-    assert suspicion.confirmed(["b"], 11.5) == []
-    assert suspicion.confirmed(["a", "b"], 12.0) == ["b"]
