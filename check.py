@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries
 from tests.tools import TERMINAL, Output, end_all, say, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -55,9 +56,6 @@ STATIC = {
     "imports": ("lint-imports --no-cache",),
 }
 CORES = os.cpu_count() or 1
-WORKERS = min(4, CORES + 1)
-"""Processes that share a suite's tests, one more than cores: each waits for a server, a disk or
-another process a quarter of its time. So no suite has the machine for itself, nor counts on it."""
 
 ORDER = (
     "unit", "conformance", "attacks", "integration", "contrib", "cli", "examples", "architecture"
@@ -77,11 +75,16 @@ ON_NEWEST = (
 MATRIX = environments(ROOT / "pyproject.toml")
 """The steps of ``check.py matrix``, which no plain run takes: every Python, oldest frameworks."""
 
-WAITS = "integration"
-"""The step that mostly waits: for leases, for other processes, for servers that start."""
-BESIDE = ("types", "typing", NEWEST)
-"""Steps that compute, and need no broker. They run beside the one that waits. More of them would
-keep its workers from their deadlines, so there each has as many processes as cores."""
+QUICK = ("lint", "format", "imports")
+"""Steps of seconds, which run first and alone: what they find needs no other news."""
+LONGEST = ("integration", NEWEST, "types", "typing", "unit", "conformance", "contrib", "browser")
+"""The steps that begin first, so that none of them is alone at the end of a run."""
+TWINS = {"types": ("typing",)}
+"""Steps that another takes along, since both write one cache."""
+LANES = 2
+"""Suites that run at once, each with a process for each core. A test waits for a server, a disk or
+another process a third of its time, and a suite's last test leaves cores without work. So no suite
+has the machine for itself, nor counts on it."""
 
 # -- steps -----------------------------------------------------------------------------------------
 
@@ -105,56 +108,82 @@ def commands(step: str) -> tuple[str, ...]:
         suites_of = ON_NEWEST
     elif step in MATRIX:
         suites_of = MATRIX[step].commands
-    workers = min(WORKERS, CORES) if step in {WAITS, NEWEST} else WORKERS
     # a long test at the end of a list must not leave the other processes without work
-    return tuple(f"{command} -n {workers} --dist worksteal{color}" for command in suites_of)
+    return tuple(f"{command} -n {min(CORES, 4)} --dist worksteal{color}" for command in suites_of)
 
 
 def run_steps(steps: Sequence[str]) -> list[Outcome]:
-    """Run the steps in order, and those of ``BESIDE`` while the one that waits runs, if it does."""
-    beside = [step for step in steps if step in BESIDE] if WAITS in steps else []
+    """Run the steps, in lanes where there are several suites; their ends in the order given."""
     outcomes: dict[str, Outcome] = {}
+    laned = [step for step in steps if step not in QUICK and step not in MATRIX]
     for step in steps:
-        if step == WAITS:
-            with aside(beside, outcomes):
-                outcomes[step] = run_step(step)
-        elif step not in beside:
+        if step not in laned:
             outcomes[step] = run_step(step)
+    outcomes |= missing(laned)
+    pile = pile_of([step for step in laned if step not in outcomes])
+    with contextlib.ExitStack() as lanes:
+        for _ in range(LANES - 1):
+            lanes.enter_context(lane(pile, outcomes))
+        work_off(pile, outcomes, Output)
     return [outcomes[step] for step in steps]
 
 
-@contextlib.contextmanager
-def aside(steps: Sequence[str], outcomes: dict[str, Outcome]) -> Iterator[None]:
-    """Run these steps in a thread of their own; their text is shown when the block has ended.
+def pile_of(steps: Sequence[str]) -> deque[tuple[str, ...]]:
+    """The steps of the lanes, longest first, each with its twins."""
+    taken = {twin for step in steps for twin in TWINS.get(step, ())}
+    begin = sorted(
+        (step for step in steps if step not in taken),
+        key=lambda step: LONGEST.index(step) if step in LONGEST else len(LONGEST),
+    )
+    return deque((step, *(twin for twin in TWINS.get(step, ()) if twin in steps)) for step in begin)
 
-    What they need is made before: it changes the environment, which other threads read.
-    """
-    output = Output(held=True)
-    ended = threading.Event()
-    absent = missing(steps)
 
-    def run() -> None:
+def work_off(
+    pile: deque[tuple[str, ...]], outcomes: dict[str, Outcome], show: Callable[[], Output]
+) -> None:
+    """Take steps from the pile until none is left; each step's text goes where ``show`` says."""
+    while True:
+        try:
+            steps = pile.popleft()
+        except IndexError:
+            return
         for step in steps:
-            if not ended.is_set():
-                outcomes[step] = absent.get(step) or run_step(step, output, prepared=True)
+            output = show()
+            outcomes[step] = run_step(step, output, prepared=True)
+            output.release()
 
-    thread = threading.Thread(target=run, daemon=True)
+
+@contextlib.contextmanager
+def lane(pile: deque[tuple[str, ...]], outcomes: dict[str, Outcome]) -> Iterator[None]:
+    """A thread that takes steps from the pile, too. A step's text is shown whole when it has ended,
+    or as it comes once the block is over.
+    """
+    shown = [Output()]
+    over = threading.Event()
+
+    def show() -> Output:
+        shown.append(Output(held=not over.is_set()))
+        return shown[-1]
+
+    thread = threading.Thread(target=work_off, args=(pile, outcomes, show), daemon=True)
     thread.start()
     try:
         yield
     except BaseException:
         # the run is given up: nothing of ours may outlive it
-        ended.set()
+        pile.clear()
         end_all()
         thread.join(5)
         raise
-    output.release()
+    over.set()
+    shown[-1].release()
     thread.join()
 
 
 def missing(steps: Sequence[str]) -> dict[str, Outcome]:
     """Prepare the newest Python where a step wants it; the outcome of that step without one."""
     began = time.monotonic()
+    # what is prepared changes the environment, which the other lanes read: before they begin
     if NEWEST not in steps or prepare_newest():
         return {}
     return {NEWEST: without_newest(began)}

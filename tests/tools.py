@@ -51,6 +51,7 @@ class Output:
         with self._lock:
             self._holds = False
             sys.stdout.buffer.write(b"".join(self._held))
+            self._held.clear()
             sys.stdout.flush()
 
 

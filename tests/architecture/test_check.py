@@ -162,29 +162,24 @@ class Tools:
         return 0, "1 passed in 1s"
 
 
-def test_what_computes_runs_beside_what_waits_and_its_text_comes_behind(
+def test_two_steps_run_at_once_behind_the_quick_ones_and_the_text_of_each_is_whole(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     kit = Tools(monkeypatch, meet=2)
-    outcomes = check.run_steps(["types", "unit", "integration", "cli"])
-    assert [each.step for each in outcomes] == ["types", "unit", "integration", "cli"]
+    steps = ["lint", "types", "typing", "unit", "integration", "cli"]
+    outcomes = check.run_steps(steps)
+    assert [each.step for each in outcomes] == steps
     assert all(each.passed for each in outcomes)
-    assert kit.log[0].startswith("began pytest -q tests/unit")
+    assert kit.log[0].startswith("began ruff check")
+    assert kit.log.index("began mypy") < kit.log.index("began mypy tests/typing")
     shown = [line for line in capfdbinary.readouterr().out.splitlines() if b"text of" in line]
-    assert [line.split()[2:5][-1] for line in shown] == [
-        b"tests/unit",
-        b"tests/integration",
-        b"mypy",
-        b"tests/cli",
-    ]
+    assert sorted(line.decode().replace("text of", "began") for line in shown) == sorted(kit.log)
 
 
-def test_without_the_step_that_waits_each_runs_in_its_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kit = Tools(monkeypatch, meet=1)
-    check.run_steps(["types", "unit"])
-    assert [line.split()[1] for line in kit.log] == ["mypy", "pytest"]
+def test_two_steps_that_write_one_cache_never_run_at_once() -> None:
+    steps = ["types", "typing", "unit", "integration"]
+    assert list(check.pile_of(steps)) == [("integration",), ("types", "typing"), ("unit",)]
+    assert list(check.pile_of(["typing", "unit"])) == [("typing",), ("unit",)]
 
 
 def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,15 +193,14 @@ def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.Mon
         raise SystemExit(143)
 
     real = check.run_step
-    monkeypatch.setattr(
-        check,
-        "run_step",
-        lambda step, *rest, **more: (
-            given_up() if step == "integration" else real(step, *rest, **more)
-        ),
-    )
+
+    def run_step(_: str, output: tools.Output, *, prepared: bool) -> outcomes.Outcome:
+        here = threading.current_thread() is threading.main_thread()
+        return given_up() if here else real("types", output, prepared=prepared)
+
+    monkeypatch.setattr(check, "run_step", run_step)
     with pytest.raises(SystemExit):
-        check.run_steps(["types", "integration"])
+        check.run_steps(["types", "unit"])
     assert not tools.RUNNING
     assert time.monotonic() - began < 20
 
