@@ -143,11 +143,12 @@ def carry_out(
     gated = bool(made) or any(job.gate is not None for job in jobs)
     # A settlement has locked these with its own jobs. And a plain job waits for nobody who could
     # wait for a root, so it is spared the round trip.
+    holding = bool(settled)
     if not settled and (gated or any(job.unique for job in jobs)):
-        yield from _hold_others(jobs, made, sql)
+        holding = yield from _hold_others(jobs, made, sql)
     if gated:
         yield from _require_gates(jobs, made, sql=sql)
-    answers, work = yield from add_jobs(jobs, now, made, sql=sql)
+    answers, work = yield from add_jobs(jobs, now, made, holding=holding, sql=sql)
     w, told_of = PostgresWording(sql, now), _by_number(carried, answers)
     led = {job: told_of[n] for n, job in (leading or {}).items() if told_of.get(n)}
     yield from gates.hold_led(w, led)
@@ -177,12 +178,17 @@ def _by_number(
     return {n: tuple(next(of_jobs) for _ in effects.jobs) for n, effects in carried.items()}
 
 
-def _hold_others(jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogue) -> Queries[None]:
-    """Lock the roots that get company, with the watched jobs, before a key is waited for."""
-    roots = {job.group_id for job in jobs if job.group_id is not None} - {job.id for job in jobs}
-    if roots:
-        ids = ids_json(roots.union(*(gate.on for gate in gates)))
-        yield sql["lock_jobs_and_holders"](ids=ids, keys=to_json(replacing_keys(jobs)))
+def _hold_others(jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogue) -> Queries[bool]:
+    """Lock the roots that get company, with the watched jobs and the holders to be replaced, in one
+    order; True if known jobs are locked, by this or by the look at the watched ones.
+    """
+    new = {job.id for job in jobs}
+    roots = {job.group_id for job in jobs if job.group_id is not None} - new
+    known = roots.union(*(gate.on for gate in gates)) - new
+    replaced = replacing_keys(jobs)
+    if roots or (known and replaced):
+        yield sql["lock_jobs_and_holders"](ids=ids_json(known), keys=to_json(replaced))
+    return bool(known)
 
 
 def _require_gates(

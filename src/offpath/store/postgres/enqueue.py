@@ -15,6 +15,7 @@ from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
 from offpath.store.postgres.alike import Alike, Common, fails_fast
+from offpath.store.postgres.faults import KeyMoved
 from offpath.store.postgres.limits import Nudge, many, nudge_limits
 from offpath.store.postgres.steps import (
     chunks,
@@ -116,8 +117,6 @@ class _Gates:
 
 
 _NO_GATES: Final = _Gates()
-
-
 _ALONE: Final = Common()
 
 
@@ -154,6 +153,8 @@ class _EnqueueBatch:
     gates: _Gates = _NO_GATES
     together: bool = False
     """True if the changes of their limits are added up."""
+    holding: bool = False
+    """True if the transaction holds rows of known jobs: behind these it waits for no other."""
     answers: dict[int, Enqueued] = field(default_factory=dict)
     added: set[str] = field(default_factory=set)
     """Ids of the rows that this call wrote."""
@@ -239,10 +240,12 @@ def add_jobs(
     now: datetime | None,
     gates: Sequence[NewGate] = (),
     *,
+    holding: bool = False,
     sql: Catalogue,
 ) -> Queries[tuple[list[Enqueued], GroupWork]]:
     """Add jobs; answers in their order, and the new members of groups, which are not yet counted.
-    ``now`` None is the database's clock. ``gates`` are those that are made with them.
+    ``now`` None is the database's clock. ``gates`` are those that are made with them. ``holding``:
+    the transaction holds rows of jobs already.
 
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
     on. All of it happens in the transaction that runs it, or none.
@@ -250,7 +253,9 @@ def add_jobs(
     if not jobs:
         return [], GroupWork()
     together = many(job.limit for job in jobs)
-    batch = _EnqueueBatch(jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), together)
+    batch = _EnqueueBatch(
+        jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), together, holding
+    )
     # In one order: two callers that add the same keys would otherwise wait for each other.
     batch.left = _order(jobs)
     yield from _insert(batch, now, sql)
@@ -388,15 +393,13 @@ def _insert(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queri
 def _resolve(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Queries[None]:
     """Answer for the jobs that could not be added, or raise their conflict."""
     for _ in range(_ROUNDS):
-        # Ids before keys: a repeat holds its own key, and must be answered as a repeat instead of
-        # meeting itself. Each round looks anew, since holders may have ended meanwhile.
+        # Ids before keys: a repeat holds its own key, and must not meet itself. Each round looks
+        # anew, since holders may have ended meanwhile.
         rows = yield sql["same_ids"](ids=ids_json(batch.ids[at] for at in batch.left))
         _answer_repeats(batch, rows)
         keys = sorted({claim.key for at in batch.left if (claim := batch.jobs[at].unique)})
         if keys:
-            look = "lock_holders" if _wants_lock(batch) else "holders"
-            rows = yield sql[look](keys=to_json(keys), now=moment(now))
-            holders = dict(map(_Holder.of, rows))
+            holders = yield from _holders(batch, keys, now, sql)
             _answer_unique(batch, holders)
             if any(holder.over for holder in holders.values()):
                 # Nothing runs when a period ends, so the next one that wants the key takes it away.
@@ -408,10 +411,29 @@ def _resolve(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Quer
     raise StoreBusy("unique keys change hands too fast: nothing was written, try again")
 
 
-def _wants_lock(batch: _EnqueueBatch) -> bool:
-    """Attaching leaves the holder free to run; replacing must hold it still."""
-    claims = (batch.jobs[at].unique for at in batch.left)
-    return any(claim and claim.policy is UniquePolicy.REPLACE for claim in claims)
+def _holders(
+    batch: _EnqueueBatch, keys: Sequence[str], now: datetime | None, sql: Catalogue
+) -> Queries[dict[str, _Holder]]:
+    """The holders of these keys. Attaching leaves one free to run; replacing must hold it still.
+
+    Raises ``KeyMoved`` where a holder that is to be replaced is written by somebody else, and this
+    transaction holds rows behind which nobody may be waited for.
+    """
+    replaced = replacing_keys(batch.jobs[at] for at in batch.left)
+    others = sorted(set(keys) - set(replaced))
+    rows = list[Row]()
+    if others:
+        rows += yield sql["holders"](keys=to_json(others), now=moment(now))
+    if replaced and not batch.holding:
+        rows += yield sql["lock_holders"](keys=to_json(replaced), now=moment(now))
+        batch.holding = True  # the next round may meet ids that come before these
+    elif replaced:
+        # those that were locked with the first rows are free for us
+        for *row, free in (yield sql["free_holders"](keys=to_json(replaced), now=moment(now))):
+            if not free:
+                raise KeyMoved("a unique key went to another job: nothing was written, try again")
+            rows.append(tuple(row))
+    return dict(map(_Holder.of, rows))
 
 
 def _answer_repeats(batch: _EnqueueBatch, rows: Iterable[Row]) -> None:

@@ -214,6 +214,29 @@ where j.unique_key = any (array(select jsonb_array_elements_text(:keys::text::js
 order by j.id
 for update
 
+-- name: free_holders
+-- As lock_holders, for one who holds rows already. A holder that somebody else is writing is
+-- answered as one that is not free (0): who waited for it could be waited for by its writer.
+with free as materialized (
+    select
+        j.unique_key, j.id, j.fingerprint, j.state, j.run_at,
+        j.unique_until <= coalesce(:now::text::timestamptz, clock_timestamp()) as over
+    from offpath.job j
+    where j.unique_key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+        and j.unique_held
+    order by j.id
+    for update skip locked
+)
+select
+    h.unique_key, h.id::text, coalesce(f.fingerprint, ''), coalesce(f.state, h.state),
+    offpath.micros(coalesce(f.run_at, h.run_at)),
+    case when f.over then 1 else 0 end,
+    (f.id is not null)::int
+from offpath.job h
+left join free f on f.id = h.id
+where h.unique_key = any (array(select jsonb_array_elements_text(:keys::text::jsonb)))
+    and h.unique_held
+
 -- name: release_keys
 -- Holders whose period is over lose their key.
 update offpath.job j

@@ -17,6 +17,7 @@ from offpath.errors import AppClosed, StoreError, StoreUnavailable
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.faults import (
     CounterBehind,
+    KeyMoved,
     OnStandby,
     behind,
     forgotten,
@@ -118,14 +119,17 @@ class Database:
         """Run the transition that ``make`` returns in one transaction.
 
         It is made and run anew, with a growing random delay, when the server could not serialise
-        it or broke a deadlock: nothing of it was written then. A counter of positions that is
-        behind its rows is moved on first. ``harmless``: a repeat is, so where the connection is
-        lost it is done once more.
+        it or broke a deadlock, or a unique key went to a job that we may not wait for: nothing of
+        it was written then. A counter of positions that is behind its rows is moved on first.
+        ``harmless``: a repeat is, so where the connection is lost it is done once more.
         """
         lost = 0
         for attempt in range(1, _TRIES + 1):
             try:
                 done = await self._attempt(make(), pin, self._call_patience if call else PATIENCE)
+            except KeyMoved:
+                if attempt == _TRIES:
+                    raise
             except (psycopg.Error, CounterBehind) as error:
                 # A restored table may have rows above its counter. Each try would meet the same
                 # position again, so the counter is moved on first.

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from offpath.model.effects import Effects
-from offpath.model.job import JobState, NewJob
+from offpath.model.job import JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.postgres import PostgresStore
 from offpath.store.protocol import JobRedrive
 from tests.conformance.builders import new_job
@@ -185,3 +185,31 @@ async def test_removing_a_schedule_that_is_not_there_leaves_a_history_of_its_nam
     )
     assert not await store.delete_schedule("nightly")
     assert len(await store.occurrences("nightly")) == 1
+
+
+async def test_a_key_that_went_to_a_job_somebody_writes_is_not_waited_for(
+    opened: Opened, url: str, ask: Ask
+) -> None:
+    """Its writer waits for a row of ours, so both would wait for ever."""
+    store = await opened()
+    claim = UniqueClaim(key="k", policy=UniquePolicy.REPLACE)
+    root, other = new_job(delay=60), new_job(delay=60, unique=claim)
+    await store.commit(Effects(jobs=(root, other)))
+    holds = "update offpath.job set unique_held = %s where id = %s"
+    ask(holds, False, other.id)
+    member = new_job(group_id=root.id, unique=claim)
+
+    def write() -> None:
+        ask(holds, True, other.id)
+        with psycopg.connect(url) as connection:
+            for each in (other, root):
+                lock = "select from offpath.job where id = %s for update"
+                connection.execute(lock, [each.id])
+
+    with before(store, "enqueue", write, waits=True) as writer:
+        (made,) = await store.commit(Effects(jobs=(member,)))
+    assert writer.waited
+    assert (made.job_id, made.created) == (other.id, False)
+    assert ask("select deadlocks from pg_stat_database where datname = current_database()") == [
+        (0,)
+    ]

@@ -12,6 +12,7 @@ from offpath.errors import IdConflict, StoreBusy, StoreRejected, UniqueConflict
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob, UniqueClaim, UniquePolicy
 from offpath.store.postgres.effects import commit_steps
+from offpath.store.postgres.faults import KeyMoved
 from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.sql import Query, Row, catalogue
 from tests.conformance.builders import new_job, uid
@@ -105,6 +106,36 @@ def test_a_holder_is_locked_before_it_is_replaced() -> None:
     )
     assert made == Enqueued(id=uid(1), job_id=uid(9), created=False, run_at=AT)
     assert json.loads(talk.asked[-1].params["batch"])[0]["id"] == uid(9)
+
+
+def test_a_holder_that_is_not_replaced_is_not_locked() -> None:
+    talk = Conversation(unique("a", UniquePolicy.REPLACE, 1), unique("b", number=2))
+    talk.run(
+        ("enqueue", []),
+        ("same_ids", []),
+        ("holders", [("b", uid(8), "", "scheduled", 0, 0)]),
+        ("lock_holders", [("a", uid(9), "f", "scheduled", 0, 0)]),
+        ("replace_holders", [(uid(9), MICROS)]),
+    )
+    assert [one.params["keys"] for one in talk.asked[2:4]] == ['["b"]', '["a"]']
+
+
+def test_a_second_look_waits_for_no_holder() -> None:
+    first: list[tuple[str, Sequence[Row]]] = [
+        ("enqueue", []),
+        ("same_ids", []),
+        ("lock_holders", []),
+        ("enqueue", []),
+        ("same_ids", []),
+    ]
+    free = [("k", uid(9), "f", "scheduled", 0, 0, 1)]
+    end: list[tuple[str, Sequence[Row]]] = [("replace_holders", [(uid(9), MICROS)])]
+    talk = Conversation(unique("k", UniquePolicy.REPLACE))
+    (made,) = talk.run(*first, ("free_holders", free), *end)
+    assert made.job_id == uid(9)
+    written = [("k", uid(9), "", "scheduled", 0, 0, 0)]
+    with pytest.raises(KeyMoved):
+        Conversation(unique("k", UniquePolicy.REPLACE)).run(*first, ("free_holders", written))
 
 
 def test_a_key_that_changes_hands_for_ever_is_given_up() -> None:
