@@ -64,6 +64,32 @@ async def test_results_come_in_the_order_listed_whatever_ran_first(
     assert read["days"] == [date(2026, 1, 2), date(2026, 1, 1)]
 
 
+async def test_each_of_a_chain_reads_the_one_before_it(app: App) -> None:
+    @app.task
+    async def first() -> int:
+        return 2
+
+    @app.task
+    async def second(ctx: Context) -> str:
+        (number,) = await ctx.results(first)
+        return "x" * number
+
+    @app.task
+    async def third(ctx: Context) -> int:
+        (text,) = await ctx.results(second)
+        assert await ctx.results(first) == []  # it waited for the second alone
+        return len(text) + 1
+
+    @app.task
+    async def chain(ctx: Context) -> Plan[None, int]:
+        return ctx.queue(first.job()).next(second.job()).next(third.job())
+
+    async with app:
+        handle = await chain.enqueue()
+        await app.worker().run_until_idle()
+        assert await handle.group() == 3
+
+
 async def test_outcomes_tell_of_those_that_failed_too(app: App) -> None:
     read: list[PartOutcome] = []
 

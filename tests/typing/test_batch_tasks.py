@@ -10,6 +10,7 @@ import offpath
 from offpath.workers import AdaptiveDelay
 from offpath import App, Context, Handle, Job, Plan
 from offpath.batch_tasks import BatchContext, BatchItem
+from offpath.records import PartOutcome
 
 app = App()
 
@@ -60,6 +61,14 @@ async def fan(ctx: BatchContext, texts: list[str]) -> list[Plan[None, float] | E
 @app.batch_task(size=10)
 def perhaps(ctx: BatchContext, numbers: list[int]) -> list[Plan[int, int] | None]:
     return [item.result(n) if n else None for item, n in zip(ctx.items, numbers, strict=True)]
+
+
+@app.batch_task(size=10)
+async def joined(ctx: BatchContext, names: list[str]) -> list[float]:
+    for item in ctx.items:
+        assert_type(await item.results(embed), list[float])
+        assert_type(await item.outcomes(), list[PartOutcome])
+    return [sum(await item.results(embed)) for item in ctx.items]
 
 
 async def with_a_context() -> None:
