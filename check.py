@@ -17,9 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +27,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - says so, instead of failing obsc
 from tests.brokers import PACKAGES, Broker, find_broker, variable
 from tests.chromium import PACKAGE as BROWSER
 from tests.chromium import chromium
+from tests.lanes import in_lanes, pile_of
 from tests.matrix import PREFIX, environments
 from tests.outcomes import Outcome, once_more, report, tally
 from tests.pgbouncer import PACKAGE as POOLER
@@ -37,10 +36,10 @@ from tests.prometheus import PACKAGE, promtool
 from tests.pythons import NoPython, newest_python
 from tests.scratch import scratch
 from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries, without_password
-from tests.tools import TERMINAL, Output, end_all, say, stream
+from tests.tools import TERMINAL, Output, say, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -79,12 +78,6 @@ QUICK = ("lint", "format", "imports")
 """Steps of seconds, which run first and alone: what they find needs no other news."""
 LONGEST = ("integration", NEWEST, "types", "typing", "unit", "conformance", "contrib", "browser")
 """The steps that begin first, so that none of them is alone at the end of a run."""
-TWINS = {"types": ("typing",)}
-"""Steps that another takes along, since both write one cache."""
-LANES = 2
-"""Suites that run at once, each with a process for each core. A test waits for a server, a disk or
-another process a third of its time, and a suite's last test leaves cores without work. So no suite
-has the machine for itself, nor counts on it."""
 
 # -- steps -----------------------------------------------------------------------------------------
 
@@ -115,83 +108,29 @@ def commands(step: str) -> tuple[str, ...]:
 def run_steps(steps: Sequence[str]) -> list[Outcome]:
     """Run the steps, in lanes where there are several suites; their ends in the order given."""
     outcomes: dict[str, Outcome] = {}
-    laned = [step for step in steps if step not in QUICK and step not in MATRIX]
+    laned = [step for step in steps if step not in QUICK]
     for step in steps:
         if step not in laned:
             outcomes[step] = run_step(step)
     outcomes |= missing(laned)
-    pile = pile_of([step for step in laned if step not in outcomes])
-    with contextlib.ExitStack() as lanes:
-        for _ in range(LANES - 1):
-            lanes.enter_context(lane(pile, outcomes))
-        work_off(pile, outcomes, Output)
+    left = [step for step in laned if step not in outcomes]
+    outcomes |= in_lanes(pile_of(left, LONGEST), lambda *step: run_step(*step, prepared=True))
     return [outcomes[step] for step in steps]
 
 
-def pile_of(steps: Sequence[str]) -> deque[tuple[str, ...]]:
-    """The steps of the lanes, longest first, each with its twins."""
-    taken = {twin for step in steps for twin in TWINS.get(step, ())}
-    begin = sorted(
-        (step for step in steps if step not in taken),
-        key=lambda step: LONGEST.index(step) if step in LONGEST else len(LONGEST),
-    )
-    return deque((step, *(twin for twin in TWINS.get(step, ()) if twin in steps)) for step in begin)
-
-
-def work_off(
-    pile: deque[tuple[str, ...]], outcomes: dict[str, Outcome], show: Callable[[], Output]
-) -> None:
-    """Take steps from the pile until none is left; each step's text goes where ``show`` says."""
-    while True:
-        try:
-            steps = pile.popleft()
-        except IndexError:
-            return
-        for step in steps:
-            output = show()
-            outcomes[step] = run_step(step, output, prepared=True)
-            output.release()
-
-
-@contextlib.contextmanager
-def lane(pile: deque[tuple[str, ...]], outcomes: dict[str, Outcome]) -> Iterator[None]:
-    """A thread that takes steps from the pile, too. A step's text is shown whole when it has ended,
-    or as it comes once the block is over.
-    """
-    shown = [Output()]
-    over = threading.Event()
-
-    def show() -> Output:
-        shown.append(Output(held=not over.is_set()))
-        return shown[-1]
-
-    thread = threading.Thread(target=work_off, args=(pile, outcomes, show), daemon=True)
-    thread.start()
-    try:
-        yield
-    except BaseException:
-        # the run is given up: nothing of ours may outlive it
-        pile.clear()
-        end_all()
-        thread.join(5)
-        raise
-    over.set()
-    shown[-1].release()
-    thread.join()
-
-
 def missing(steps: Sequence[str]) -> dict[str, Outcome]:
-    """Prepare the newest Python where a step wants it; the outcome of that step without one."""
+    """Prepare the other environments that steps want; the outcomes of steps that have none."""
     began = time.monotonic()
     # what is prepared changes the environment, which the other lanes read: before they begin
-    if NEWEST not in steps or prepare_newest():
-        return {}
-    return {NEWEST: without_newest(began)}
+    absent = [step for step in steps if step in MATRIX and not prepare_matrix(step)]
+    if NEWEST in steps and not prepare_newest():
+        absent.append(NEWEST)
+    return {step: without(step, began) for step in absent}
 
 
-def without_newest(began: float) -> Outcome:
-    """The outcome where no newest Python is here: a failure where ``CI`` is set."""
-    return Outcome(NEWEST, "CI" not in os.environ, time.monotonic() - began, {})
+def without(step: str, began: float) -> Outcome:
+    """The outcome of a step whose Python is not here: a failure where ``CI`` is set."""
+    return Outcome(step, "CI" not in os.environ, time.monotonic() - began, {})
 
 
 def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) -> Outcome:
@@ -200,15 +139,17 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
     passed = True
     counts: dict[str, int] = {}
     if step == NEWEST and not prepared and not prepare_newest():
-        return without_newest(began)
-    if step in MATRIX and not prepare_matrix(step):
-        return Outcome(step, "CI" not in os.environ, time.monotonic() - began, {})
+        return without(NEWEST, began)
+    if step in MATRIX and not prepared and not prepare_matrix(step):
+        return without(step, began)
     binaries = binaries_of(step)
-    os.environ.update(MATRIX[step].variables if step in MATRIX else ())
+    variables = MATRIX[step].variables if step in MATRIX else ()
+    # on the command line, since the steps of another lane share our environment
+    within = ["env", *(f"{name}={value}" for name, value in variables)] if variables else []
     for command in commands(step):
         output.say(f"\n== {step}: {command}")
         kept = [] if step in STATIC else ["-o", f"cache_dir=.pytest_cache/{step}"]
-        line = [str(binaries / command.split()[0]), *command.split()[1:], *kept]
+        line = [*within, str(binaries / command.split()[0]), *command.split()[1:], *kept]
         code, text = stream(line, output)
         found = {} if step in STATIC else tally(text)
         if code and found:
@@ -216,8 +157,6 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
         passed = passed and code == 0
         for word, number in found.items():
             counts[word] = counts.get(word, 0) + number
-    for name, _ in MATRIX[step].variables if step in MATRIX else ():
-        del os.environ[name]
     return Outcome(step, passed, time.monotonic() - began, counts)
 
 
