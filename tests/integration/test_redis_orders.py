@@ -150,6 +150,19 @@ async def test_an_order_gives_no_job_that_is_not_ready(
     assert [each.id for each in await take(store, Order.AGE)] == [jobs[2].id], "it was made anew"
 
 
+@pytest.mark.parametrize("foreign", ["mine", "9" * 400 + ":", ":"])
+async def test_a_foreign_member_of_an_order_stops_nobody(
+    store: RedisStore, asking: redis.Redis, foreign: str
+) -> None:
+    jobs = [new_job(task="t", fair_key="a") for _ in range(4)]
+    await store.commit(Effects(jobs=tuple(jobs)))
+    await take(store, Order.BALANCED, 1)
+    asking.zrem(f"{P}oi:{BALANCED}", ranked(asking, f"oi:{BALANCED}")[0])
+    asking.zadd(f"{P}oi:{BALANCED}", {foreign: 0})
+    taken = await take(store, Order.BALANCED) + await take(store, Order.BALANCED)
+    assert {each.id for each in taken} == {each.id for each in jobs[1:]}
+
+
 async def test_a_place_of_nobody_is_not_counted_again_and_again(
     store: RedisStore, asking: redis.Redis
 ) -> None:

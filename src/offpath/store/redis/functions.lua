@@ -473,8 +473,10 @@ local function keys_of_turn(P, lane, width, best)
   end
   while #found < width and not whole do
     local first = redis.call('ZRANGE', index, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
-    if first then
-      local length = string.match(first, '^%d+')
+    local length = first and string.match(first, '^(%d+):')
+    if first and (not length or #length > 6) then
+      redis.call('ZREM', index, first) -- of nobody: the order is made anew, for its number differs
+    elseif first then
       local prefix = string.sub(first, 1, #length + 1 + tonumber(length))
       whole = seen[prefix]
       add(prefix)
