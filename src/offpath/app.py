@@ -436,7 +436,7 @@ class App(
         me = self.new_id()
         shared = SweepParts(self, store, self.clock, self.metrics, self._report, me, self.new_id)
         sweeps = WorkerSweeps(self.sweeps, shared)
-        defined = partial(definitions, self.tasks, self._events.specs)
+        defined = partial(definitions, self.tasks, self._events.specs, self._orphans)
         parts = Parts(
             store=store,
             clock=self.clock,

@@ -81,7 +81,7 @@ async def test_each_of_a_chain_reads_the_one_before_it(app: App) -> None:
         return len(text) + 1
 
     @app.task
-    async def chain(ctx: Context) -> Plan[None, int]:
+    async def chain(ctx: Context) -> Plan[None, int | str]:
         return ctx.queue(first.job()).next(second.job()).next(third.job())
 
     async with app:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from offpath.model.declaration import fingerprint
+from offpath.model.declaration import HOOK, ORPHANS, fingerprint
 
 if TYPE_CHECKING:
     from offpath.model.declaration import Declaration
@@ -46,11 +46,16 @@ class DefinedTask(Protocol):
 
 
 def definitions(
-    tasks: Mapping[str, DefinedTask], routers: Callable[[], Iterable[RouterSpec]]
+    tasks: Mapping[str, DefinedTask],
+    routers: Callable[[], Iterable[RouterSpec]],
+    orphans: object = None,
 ) -> Definitions:
-    """The fingerprints of what this process defines."""
+    """The fingerprints of what this process defines. Of ``orphans``, the watch of lonely groups,
+    others are told that there is one.
+    """
     known = tuple(tasks.values())
-    return {
+    told = {HOOK: {ORPHANS: fingerprint(ORPHANS)}} if orphans is not None else {}
+    return told | {
         "task": {one.name: fingerprint(str(inspect.signature(one.fn))) for one in known},
         "limit": {
             one.name: fingerprint(one.template.limit)

@@ -12,6 +12,9 @@ LIVE: Final = 120.0
 """Seconds for which a declaration counts after it was made."""
 EVERY: Final = 30.0
 """Seconds between two declarations of one process."""
+HOOK: Final = "hook"
+"""The kind of declaration by which workers tell which hooks of the fleet somebody listens to."""
+ORPHANS: Final = "on_orphan_group"
 KEEP: Final = 30 * 86_400.0
 """Seconds after which a declaration is forgotten: the same one is a new one then."""
 

@@ -147,7 +147,7 @@ class Client:
         """The record of a group once it is done."""
         limit = None if timeout is None else seconds(timeout, "timeout")
         session = await self._opened()
-        if session.claims_groups:
+        if await session.tells_of_waits():
             from offpath.jobs.client.group_events import AWAITED, KEEP_AWAITED, claim_key
 
             key = claim_key(group_id)

@@ -166,7 +166,7 @@ class Waiters:
         self, store: Store, clock: Clock, on_error: Callable[[Exception, str], None]
     ) -> None:
         self._store = store
-        self._clock = clock
+        self.clock = clock
         self._on_error = on_error
         self._jobs: WaitLine[JobRecord] = WaitLine(
             "job",
@@ -266,7 +266,7 @@ class Waiters:
         if self._unlisten is None:
             self._unlisten = self._store.listen(self._hint)
         if self._task is None:
-            self._polled_at = self._clock.monotonic()
+            self._polled_at = self.clock.monotonic()
             self._task = asyncio.create_task(self._run(), name="offpath waiters")
 
     async def _first(
@@ -275,7 +275,7 @@ class Waiters:
         timeout: float,  # noqa: ASYNC109
     ) -> R | OffpathError | None:
         """The answer, or None when the clock's timeout comes first."""
-        sleeper = asyncio.ensure_future(self._clock.sleep(timeout))
+        sleeper = asyncio.ensure_future(self.clock.sleep(timeout))
         try:
             await asyncio.wait((future, sleeper), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -304,9 +304,9 @@ class Waiters:
         await self._groups.read_suspects()
         if not len(self):
             return
-        due_in = self._polled_at + self._interval() - self._clock.monotonic()
+        due_in = self._polled_at + self._interval() - self.clock.monotonic()
         if due_in > 0:
-            await self._clock.wait(self._wake, due_in)
+            await self.clock.wait(self._wake, due_in)
         else:
             await self._poll()
         self._wake.clear()
@@ -327,7 +327,7 @@ class Waiters:
             self._groups.suspect(tuple(self._groups.waiting))
             found = await self._groups.read_suspects() or found
         self._pace.polled(found=found)
-        self._polled_at = self._clock.monotonic()
+        self._polled_at = self.clock.monotonic()
 
     async def _pause(self, error: Exception) -> None:
         """The store failed: report once, then look again later and later, at most 4 s apart."""
@@ -335,7 +335,7 @@ class Waiters:
             self._on_error(error, "wait")
         pause = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)
-        await self._clock.sleep(pause)
+        await self.clock.sleep(pause)
 
     def _hint(self, hint: Hint) -> None:
         if hint is Hint.ENDED and len(self):
