@@ -237,16 +237,19 @@ def load_settings(
     """Settings from everywhere, the nearest first. None as an argument means: not given.
 
     ``environ`` and ``directory`` stand for the process's own; the project file is looked for from
-    ``directory`` upwards. With ``database_url``, ``DATABASE_URL`` is read where ``OFFPATH_URL``
-    is not set, as the command line does.
+    ``directory`` upwards. With ``database_url``, ``DATABASE_URL`` is read where nothing else names
+    a database, as the command line does.
 
     Raises ConfigurationError, which names the place of the value and what it should be.
     """
     variables = os.environ if environ is None else environ
     found: dict[str, _Found] = {}
     found.update(_from_project(Path.cwd() if directory is None else Path(directory)))
-    found.update(_from_environment(variables, database_url=database_url))
+    found.update(_from_environment(variables))
     found.update(_from_arguments(given))
+    # Last of all: it is the variable of every library, and often names a service's other database.
+    if database_url and "url" not in found and variables.get("DATABASE_URL"):
+        found["url"] = (variables["DATABASE_URL"], "environment (DATABASE_URL)")
     values: dict[str, Any] = {name: _value(name, *one) for name, one in found.items()}
     origins = tuple((name, where) for name, (_, where) in found.items())
     return Settings(**values, origins=origins)
@@ -306,18 +309,15 @@ def _from_arguments(given: Mapping[str, Any]) -> dict[str, _Found]:
     return {name: (one, "argument") for name, one in given.items() if one is not None}
 
 
-def _from_environment(variables: Mapping[str, str], *, database_url: bool) -> dict[str, _Found]:
+def _from_environment(variables: Mapping[str, str]) -> dict[str, _Found]:
     known = {f"{PREFIX}{name.upper()}": name for name in FIELDS}
     _warn_of_unknown(variables, known)
-    found: dict[str, _Found] = {
+    plain = {
         name: (variables[variable], f"environment ({variable})")
         for variable, name in known.items()
         if variables.get(variable)
     }
-    found.update(_from_secret_files(variables))
-    if database_url and "url" not in found and variables.get("DATABASE_URL"):
-        found["url"] = (variables["DATABASE_URL"], "environment (DATABASE_URL)")
-    return found
+    return plain | _from_secret_files(variables)
 
 
 def _from_secret_files(variables: Mapping[str, str]) -> dict[str, _Found]:

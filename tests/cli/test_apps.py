@@ -115,6 +115,29 @@ def test_the_settings_app_names_the_store(
     assert len(document(run("jobs", "list", "--json"))["items"]) == 1, "a URL counts more"
 
 
+def test_the_variable_of_every_library_counts_least(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists and changes are in one store, also where a service has another database."""
+    url, other = migrated_url(here / "own.db"), migrated_url(here / "other.db")
+    (here / "service.py").write_text(OWN.format(url=url), "utf-8")
+    monkeypatch.setenv("DATABASE_URL", other)
+    told = document(run("config", "show", "--json"))["url"]
+    assert (told["value"], told["source"]) == (other, "environment (DATABASE_URL)")
+    monkeypatch.setenv("OFFPATH_APP", "service:app")
+    run("enqueue", "add")
+    assert len(document(run("jobs", "list", "--json"))["items"]) == 1
+    assert document(run("config", "show", "--json"))["url"]["value"] == url
+
+
+def test_the_variable_of_every_library_helps_an_app_without_a_store(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", migrated_url(here / "other.db"))
+    monkeypatch.setenv("OFFPATH_APP", "service:app")
+    assert run("jobs", "list").output == "no jobs match\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [

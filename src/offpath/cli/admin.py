@@ -12,10 +12,10 @@ import msgspec
 
 from offpath.app import App
 from offpath.cli import output
-from offpath.cli.apps import store_settings
+from offpath.cli.apps import named_settings, store_settings
 from offpath.cli.frame import options, place_options, plain_command, store_command
 from offpath.cli.values import DONE, FAILED, Listing, Part, Said, Shown, Table, Value
-from offpath.config import Settings, load_settings
+from offpath.config import Settings
 from offpath.operating.checkup import examine, ill
 from offpath.store.backends import backup as copy_store
 from offpath.store.backends import grant_roles, roles_script
@@ -187,7 +187,7 @@ def show_config(of_app: str | None, url: str | None) -> Shown:
 
 def _settings(of_app: str | None, url: str | None) -> Settings:
     """The settings of the app, otherwise those from everywhere: also where they name no store."""
-    return store_settings(url, of_app) if of_app else load_settings(url=url, database_url=True)
+    return store_settings(url, of_app) if of_app else named_settings(url)
 
 
 def _shown(value: object) -> str:

@@ -19,14 +19,14 @@ from offpath.operating.schema_check import require_schema
 
 
 def store_settings(url: str | None, of_app: str | None = None) -> Settings:
-    """The settings, with a URL that other processes can see too: those of the app that is given, or
-    of the one of the settings where these name no URL.
+    """The settings, with a URL that other processes can see too: those of the app that is given,
+    otherwise the :func:`named_settings`.
 
     Raises ``ConfigurationError`` where nothing names a store.
     """
     if of_app is not None:
         return load_shared_app(of_app, url).settings
-    settings = load_settings(url=url, database_url=True)
+    settings = named_settings(url)
     if settings.url != MEMORY_URL:
         return settings
     if settings.app is not None:
@@ -35,6 +35,18 @@ def store_settings(url: str | None, of_app: str | None = None) -> Settings:
         "no database is named: give --app MODULE:APP or --url sqlite:///file.db (or "
         "postgresql://…), or set OFFPATH_APP, OFFPATH_URL or DATABASE_URL"
     )
+
+
+def named_settings(url: str | None) -> Settings:
+    """The settings from everywhere. Where they name no store it is that of the app that they name,
+    and ``DATABASE_URL`` where that one names none. They may name none at all.
+    """
+    settings = load_settings(url=url)
+    if settings.url != MEMORY_URL:
+        return settings
+    if settings.app is not None and (own := load_app(settings.app).settings).url != MEMORY_URL:
+        return own
+    return load_settings(url=url, database_url=True)
 
 
 def store_app(

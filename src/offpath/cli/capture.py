@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
+from offpath.cli.apps import named_settings
 from offpath.cli.frame import plain_command
 from offpath.cli.values import Shown
-from offpath.config import load_settings
 from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.route import SLOTS
@@ -90,7 +90,7 @@ def capture(
         key=key,
         columns=named,
         domain=domain,
-        schema=schema or schema_of(load_settings(database_url=True).url),
+        schema=schema or schema_of(named_settings(None).url),
         remove=remove,
     )
     return Shown({"sql": script}, script.splitlines())

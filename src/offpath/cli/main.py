@@ -19,8 +19,8 @@ Events:             offpath outbox list; offpath router status
 Money:              offpath ledger balance --prefix ann:; offpath ledger prove
 
 \b
-The database: --app or --url, otherwise OFFPATH_URL, DATABASE_URL, the project
-              file, or the app that OFFPATH_APP names.
+The database: --app or --url, otherwise OFFPATH_URL, the project file, the app
+              that OFFPATH_APP names, or DATABASE_URL.
 Exit codes:   0 done, 1 failed, 2 wrong usage, 3 no such job or partly failed,
               4 store unreachable.
 """

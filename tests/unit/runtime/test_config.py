@@ -165,6 +165,9 @@ def test_database_url_only_where_asked_for(tmp_path: Path) -> None:
     environ["OFFPATH_URL"] = "sqlite:///x.db"
     assert load(tmp_path, environ, database_url=True).url == "sqlite:///x.db"
     assert load(tmp_path, environ, database_url=True, url="memory://").url == "memory://"
+    named = project(tmp_path, '[tool.offpath]\nurl = "sqlite:///named.db"')
+    del environ["OFFPATH_URL"]
+    assert load(named, environ, database_url=True).url == "sqlite:///named.db"
 
 
 @pytest.mark.parametrize(
