@@ -39,3 +39,9 @@ def test_what_is_archived_is_removed_and_listed(money: Money) -> None:
     money.text("ledger", "export", str(kept))
     found = money.json("ledger", "verify", "--offline", str(kept))
     assert (found["problems"], found["breaks"]) == ([], [])
+
+
+def test_a_trim_without_its_archive_says_what_may_be_done(money: Money) -> None:
+    file = str(money.folder / "1.gz")
+    assert "No such file" in money.text("ledger", "trim", file, code=2)
+    assert "no trim of 1.gz is under way" in money.text("ledger", "trim", file, "--lost", code=2)

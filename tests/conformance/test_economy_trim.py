@@ -183,8 +183,12 @@ async def test_a_trim_that_is_not_finished_after_an_hour_is_told_until_it_is(
     assert await told(0.9) == []
     (text,) = await told(0.2)
     assert (
-        f"the trim of 1.gz was begun over an hour ago and is at posting 0 of {made.posting}" in text
+        f"the trim of 1.gz has not moved for over an hour and is at posting 0 of {made.posting}"
+        in text
     )
+    assert await store.trim_postings(limit=1) == 1
+    assert await told(0.9) == []  # it moved since
+    assert len(await told(0.2)) == 1
     assert (await trim_postings(market.economy, tmp_path / "1.gz")).finished
     assert await told(0.1) == []
 

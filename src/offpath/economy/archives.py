@@ -80,7 +80,11 @@ async def prove_archives(economy: Economy, paths: Sequence[str | PathLike[str]])
 
 
 async def trim_postings(
-    economy: Economy, path: str | PathLike[str], *, keep: float | timedelta = KEEP
+    economy: Economy,
+    path: str | PathLike[str],
+    *,
+    keep: float | timedelta = KEEP,
+    lost: bool = False,
 ) -> Trim:
     """Remove the postings that an archive has from the ledger; what was trimmed stays proved from
     the archive, and the rest from where it ends.
@@ -91,12 +95,19 @@ async def trim_postings(
     (it says why), for a ``keep`` that is shorter than credits wait or windows are compared, and
     while a payout is open that was asked for before its end; ``Archived`` when it was done before;
     ``ChainBroken`` while a mismatch stands; ``EconomyConfigInvalid`` without a signer.
+
+    With ``lost`` a call that was cut off is finished although its file is no more.
     """
-    return await trimmed(economy, path, _signer(economy), keep=keep)
+    return await trimmed(economy, path, _signer(economy), keep=keep, lost=lost)
 
 
 async def trimmed(
-    economy: Economy, path: str | PathLike[str], signer: Signer, *, keep: float | timedelta
+    economy: Economy,
+    path: str | PathLike[str],
+    signer: Signer,
+    *,
+    keep: float | timedelta,
+    lost: bool = False,
 ) -> Trim:
     """The same with a signer that the economy need not have."""
     seconds, least = checks.seconds(keep, "keep"), _least(economy)
@@ -112,6 +123,7 @@ async def trimmed(
         signer,
         now=lambda: round(clock.now().timestamp() * 1_000),
         keep=round(seconds * 1_000),
+        lost=lost,
     )
 
 

@@ -67,6 +67,11 @@ def unknown_gate(gate: str, state: str) -> StoreRejected:
     )
 
 
+def ledger_has(what: str) -> StoreRejected:
+    """An id or a key of the ledger that a row has, and that no operation had asked for."""
+    return StoreRejected(f"the ledger refuses a write: {what}")
+
+
 def unknown_state(job: str, state: str) -> StoreRejected:
     """The error for a job that has what is asked for, in a state that somebody wrote by hand."""
     return StoreRejected(

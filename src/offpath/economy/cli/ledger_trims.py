@@ -23,7 +23,7 @@ _KEEP = 90 * 86_400.0
 
 
 @click.command("trim")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--keep",
     type=Duration(0, above=True),
@@ -31,8 +31,13 @@ _KEEP = 90 * 86_400.0
     default=_KEEP,
     help="The time for which postings stay in the ledger.  [default: 90d]",
 )
+@click.option(
+    "--lost",
+    is_flag=True,
+    help="Finish a trim that was cut off, although FILE, which it named, is no more.",
+)
 @economy_command
-async def trim(economy: Economy, *, file: Path, keep: float) -> Said:
+async def trim(economy: Economy, *, file: Path, keep: float, lost: bool) -> Said:
     r"""Remove from the ledger what the archive FILE has.
 
     FILE must hold, go on from the one that was trimmed by before, and end with a checkpoint that is
@@ -45,8 +50,10 @@ async def trim(economy: Economy, *, file: Path, keep: float) -> Said:
     from offpath.economy.archives import trimmed
 
     signer = economy.ports.signer or signer_given()
-    async with noting(economy.app, "ledger.trim", options={"file": file.name}) as told:
-        done = await trimmed(economy, file, signer, keep=keep)
+    async with noting(
+        economy.app, "ledger.trim", options={"file": file.name, "lost": lost}
+    ) as told:
+        done = await trimmed(economy, file, signer, keep=keep, lost=lost)
         told.count(done.postings)
     return trim_shown(done)
 

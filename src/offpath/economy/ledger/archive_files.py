@@ -38,6 +38,7 @@ from offpath.model.ledger.records import Checkpoint
 from offpath.runtime.threads import in_own_thread
 
 if TYPE_CHECKING:
+    from offpath.model.ledger.trims import Trim
     from offpath.store.ledger import LedgerReads
 
 LONGEST_LINE: Final = 1 << 26
@@ -60,17 +61,22 @@ async def write_archive(
     stands, ``NotFound`` without a checkpoint, and ``InvalidArgument`` for a file that is there or
     cannot be written, for an archive that does not hold, and when nothing was posted in between;
     ``Archived`` when what it would begin with was removed from the ledger.
+
+    The same postings give the same lines. So while a trim was begun that has removed nothing, an
+    archive without ``before`` ends where that one's did: in place of one that was lost.
     """
     await unhindered(store)
     _new(path)
     opened = None if after is None else await in_own_thread(partial(archived_in, after, signer))
-    sealed = await _sealed(store, signer, before)
-    head = ArchiveHead(after=None if opened is None else opened.head.sealed, sealed=sealed)
     trims = await store.ledger_trims()
-    if trims and head.span[0] < trims[0].posting:
+    begun = None if before is not None else _begun(trims, opened)
+    sealed = await _sealed(store, signer, before, begun)
+    head = ArchiveHead(after=None if opened is None else opened.head.sealed, sealed=sealed)
+    gone = next((one for one in trims if not one.untouched), None)
+    if gone is not None and head.span[0] < gone.posting:
         raise Archived(
-            f"the ledger has no posting before {trims[0].checkpoint} any more: an archive goes on "
-            f"from {trims[0].file}, so name that one"
+            f"the ledger has no posting before {gone.checkpoint} any more: an archive goes on "
+            f"from {gone.file}, so name that one"
         )
     if head.span[0] >= head.span[1]:
         raise InvalidArgument(f"nothing was posted up to {sealed.id} that is to be archived")
@@ -104,10 +110,24 @@ def _new(path: Path) -> None:
         raise InvalidArgument(f"{path} is there already: an archive is never written over")
 
 
-async def _sealed(reads: LedgerReads, signer: Signer, before: datetime | None) -> Checkpoint:
-    """The last checkpoint, or the last one from before a time, if it is ours."""
+def _begun(trims: Sequence[Trim], opened: ArchiveReplay | None) -> Trim | None:
+    """The trim that was begun and has removed nothing, if an archive from there may be its own."""
+    last = next(iter(trims), None)
+    if last is None or not last.untouched:
+        return None
+    return last if opened is None or (opened.head.sealed.posting or 0) < last.posting else None
+
+
+async def _sealed(
+    reads: LedgerReads, signer: Signer, before: datetime | None, begun: Trim | None
+) -> Checkpoint:
+    """The last checkpoint, the last one from before a time, or that of a trim; if it is ours."""
     last = None if before is None else round(checks.aware(before, "before").timestamp() * 1_000)
-    known = [one for one in await all_checkpoints(reads) if last is None or one.at < last]
+    known = [
+        one
+        for one in await all_checkpoints(reads)
+        if (last is None or one.at < last) and (begun is None or one.id == begun.checkpoint)
+    ]
     if not known:
         when = "" if before is None else f" before {before.isoformat()}"
         raise NotFound(f"no checkpoint was sealed{when}: an archive ends at one")

@@ -40,7 +40,13 @@ STEP: Final = 500
 
 
 async def trim(
-    store: ProvedStore, path: Path, signer: Signer, *, now: Callable[[], int], keep: int
+    store: ProvedStore,
+    path: Path,
+    signer: Signer,
+    *,
+    now: Callable[[], int],
+    keep: int,
+    lost: bool = False,
 ) -> Trim:
     """Remove the postings that an archive has, if it was sealed longer ago than ``keep`` (ms).
 
@@ -49,19 +55,53 @@ async def trim(
     a payout is open that was asked for before its end, and while a trim of another archive is under
     way; ``Archived`` when all of it was removed before; ``ChainBroken`` while a mismatch stands,
     and when the ledger does not go on from the archive. Then nothing was removed.
+
+    ``lost``: the archive is no more, and a trim that has removed some of it is to be finished: all
+    was proved as it was begun, and its signed row says up to where. Raises ``InvalidArgument``
+    where there is no such trim of a file of this name, where the file is there, and where nothing
+    was removed: then the archive can be written anew.
     """
     await unhindered(store)
-    archive = await in_own_thread(partial(archived_in, path, signer))
     last = next(iter(await store.ledger_trims()), None)
+    if lost:
+        _may_end(last, path, signer)
+        return await _stepped(store)
+    archive = await in_own_thread(partial(archived_in, path, signer))
     if last is None or last.finished:
         _follows(path, archive, last)
         _old_enough(path, archive, now() - keep)
         last = await _begun(store, path, archive, signer, now())
     else:
         _the_same(last, archive, signer)
+    return await _stepped(store)
+
+
+async def _stepped(store: ProvedStore) -> Trim:
     while await store.trim_postings(limit=STEP):
         pass
     return (await store.ledger_trims())[0]
+
+
+def _may_end(last: Trim | None, path: Path, signer: Signer) -> None:
+    """Raise unless a trim of a file of this name, which is no more, has removed a part."""
+    if last is None or last.finished or last.file != path.name:
+        raise InvalidArgument(f"no trim of {path.name} is under way")
+    _ours(last, signer)
+    if path.exists():
+        raise InvalidArgument(f"{path} is there: the trim goes on by it")
+    if last.untouched:
+        raise InvalidArgument(
+            f"the trim of {last.file} has removed nothing yet: write the archive anew "
+            "(offpath ledger archive), and trim by that"
+        )
+
+
+def _ours(last: Trim, signer: Signer) -> None:
+    if not signed(last, signer):
+        raise ChainBroken(
+            f"none of our keys signed the trim of {last.file} that is under way: nothing more is "
+            "removed by it"
+        )
 
 
 def _the_same(last: Trim, archive: ArchiveReplay, signer: Signer) -> None:
@@ -69,11 +109,7 @@ def _the_same(last: Trim, archive: ArchiveReplay, signer: Signer) -> None:
 
     Another one that ends with the same checkpoint may begin later, and lack what is removed.
     """
-    if not signed(last, signer):
-        raise ChainBroken(
-            f"none of our keys signed the trim of {last.file} that is under way: nothing more is "
-            "removed by it"
-        )
+    _ours(last, signer)
     if last.archive != archive.sha256:
         raise InvalidArgument(
             f"a trim of {last.file} is under way: finish that one first (its lines hash to "

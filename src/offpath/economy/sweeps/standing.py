@@ -29,7 +29,7 @@ from offpath.model.ledger.records import OPEN_PAYOUTS, Checkpoint
 LATE: Final = 300_000
 """Milliseconds after which a payout that is due should have been taken to a provider."""
 LONG: Final = 3_600_000
-"""Milliseconds after which a trim that was begun should have been finished."""
+"""Milliseconds in which a trim that was begun, and is not finished, should have moved."""
 _MOST: Final = 1_000
 
 
@@ -106,10 +106,10 @@ async def backed(run: Pass, stands: Position, causes: Explained) -> None:
 async def trimmed(run: Pass) -> None:
     """Keep that a trim was begun long ago and is not finished, or end that."""
     last = next(iter(await run.store.ledger_trims()), None)
-    if last is not None and not last.finished and last.at + LONG <= run.at:
+    if last is not None and not last.finished and (last.moved or last.at) + LONG <= run.at:
         text = (
-            f"the trim of {last.file} was begun over an hour ago and is at posting {last.done} of "
-            f"{last.posting}: if nobody runs it, `offpath ledger trim` with that file goes on"
+            f"the trim of {last.file} has not moved for over an hour and is at posting {last.done} "
+            f"of {last.posting}: if nobody runs it, `offpath ledger trim` with that file goes on"
         )
         await run.store.record_finding(UNTRIMMED, text, new_id=run.economy.new_id())
     elif any(one.name == UNTRIMMED for one in await run.store.findings()):

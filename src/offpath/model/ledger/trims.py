@@ -41,11 +41,18 @@ class Trim(Struct, frozen=True, kw_only=True):
     """Postings that are removed."""
     links: int = 0
     """Links that are removed."""
+    moved: int | None = None
+    """The time of its last step, in milliseconds; None before the first."""
 
     @property
     def finished(self) -> bool:
         """True if nothing is left to remove."""
         return self.done >= self.posting
+
+    @property
+    def untouched(self) -> bool:
+        """True if it was begun and nothing was removed: the ledger has all that its archive has."""
+        return self.done == 0
 
 
 class Retired(Struct, frozen=True, kw_only=True, gc=False):

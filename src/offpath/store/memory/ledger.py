@@ -79,7 +79,7 @@ class MemoryLedger(MemoryPart, LedgerReading):
 
     async def trim_postings(self, *, limit: int) -> int:
         """Remove the next archived postings."""
-        return ledger_trims.step(self._tables.ledger, limit)
+        return ledger_trims.step(self._tables.ledger, limit, milliseconds(self._clock.now()))
 
     @asynccontextmanager
     async def ledger_snapshot(self) -> AsyncIterator[LedgerReads]:

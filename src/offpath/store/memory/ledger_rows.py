@@ -19,7 +19,6 @@ from offpath.model.ledger.chart import Chart, chart
 from offpath.model.ledger.faults import (
     ChainBroken,
     InvalidTransition,
-    KeyReused,
     Overdraft,
     Unbalanced,
 )
@@ -39,6 +38,7 @@ from offpath.model.ledger.records import (
 from offpath.model.ledger.requested import END, Requested, requested
 from offpath.model.ledger.trims import Retired, Trim
 from offpath.store.memory.indexes import LazyHeap
+from offpath.store.refusals import ledger_has
 
 _Place: TypeAlias = tuple[int, str, int, int]
 """The place of a chain: how many links, the head, the balance, all that ever raised it."""
@@ -297,10 +297,10 @@ class Ledger:
     def _refuse_taken(self, changes: Changes) -> None:
         for posting in changes.postings:
             if posting.id in self.postings or posting.id in self.retired:
-                raise KeyReused(f"there is a posting {posting.id} already")
+                raise ledger_has(f"there is a posting {posting.id} already")
         for record in changes.keys:
             if record.key in self.keys:
-                raise KeyReused(f"the key {record.key!r} was used before")
+                raise ledger_has(f"the key {record.key!r} was used before")
         # Of the whole batch: two new rows may ask for one key that nobody has yet.
         taken = set(self._held_besides(changes.sides))
         for change in changes.sides:

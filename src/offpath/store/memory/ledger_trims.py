@@ -43,7 +43,7 @@ def begin(ledger: Ledger, trim: Trim, keeps: int) -> bool:
     ):
         return False
     ledger.about_to_change()
-    ledger.trims.append(replace(trim, done=0, postings=0, links=0))
+    ledger.trims.append(replace(trim, done=0, postings=0, links=0, moved=None))
     return True
 
 
@@ -51,7 +51,7 @@ def _kept(ledger: Ledger, trim: int) -> int:
     return sum(one.trim == trim and one.posting is not None for one in ledger.retired.values())
 
 
-def step(ledger: Ledger, limit: int) -> int:
+def step(ledger: Ledger, limit: int, now: int) -> int:
     """Look at the next postings of the trim that is under way."""
     if not ledger.trims or ledger.trims[-1].finished:
         return 0
@@ -70,6 +70,7 @@ def step(ledger: Ledger, limit: int) -> int:
         done=done,
         postings=trim.postings + len(gone.postings),
         links=trim.links + len(gone.links),
+        moved=now,
     )
     return len(looked)
 

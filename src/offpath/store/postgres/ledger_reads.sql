@@ -341,7 +341,7 @@ limit :limit::bigint
 
 -- name: ledger_trims
 -- Trims, the latest first.
-select number, checkpoint, posting, until, at, file, archive, kept, kid, signature, done, postings, links
+select number, checkpoint, posting, until, at, file, archive, kept, kid, signature, done, postings, links, moved
 from offpath.ledger_trim
 order by number desc
 

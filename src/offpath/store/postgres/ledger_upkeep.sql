@@ -204,5 +204,8 @@ returning 1
 -- name: advance_trim
 -- These were looked at.
 update offpath.ledger_trim
-set done = :through::bigint, postings = postings + :postings::bigint, links = links + :links::bigint
+set done = :through::bigint,
+    postings = postings + :postings::bigint,
+    links = links + :links::bigint,
+    moved = coalesce(:now::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)
 where number = :number::bigint

@@ -134,7 +134,7 @@ def keep_postings(d: Dialect, trim: int, ids: Sequence[str]) -> Steps[None]:
 def begin_trim(d: Dialect, trim: Trim, *, keeps: int) -> Steps[bool]:
     """Write a trim, unless it does not follow the last one, or more is kept for it."""
     fields = asdict(trim)
-    for counted in ("done", "postings", "links"):
+    for counted in ("done", "postings", "links", "moved"):
         del fields[counted]
     add = d.sql["add_trim"](**fields, keeps=keeps)
     _, added = yield Send((d.sql["lock_checkpoints"](), add), last=True)
@@ -158,5 +158,5 @@ def trim_postings(d: Dialect, *, limit: int) -> Steps[int]:
         )
     )
     told = {"number": number, "postings": len(postings), "links": len(links)}
-    yield from ask(d.sql["advance_trim"](through=through, **told), last=True)
+    yield from ask(d.sql["advance_trim"](through=through, now=d.milliseconds, **told), last=True)
     return int(looked)

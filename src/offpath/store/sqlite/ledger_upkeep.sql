@@ -176,5 +176,6 @@ returning 1
 -- name: advance_trim
 -- These were looked at.
 update offpath_ledger_trim
-set done = :through, postings = postings + :postings, links = links + :links
+set
+    done = :through, postings = postings + :postings, links = links + :links, moved = :now
 where number = :number

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from offpath.errors import InvalidArgument
+from offpath.errors import InvalidArgument, StoreRejected
 from offpath.model.ledger.changes import AccountChange, Changes, SideChange
 from offpath.model.ledger.faults import (
     ChainBroken,
     InvalidTransition,
-    KeyReused,
     LedgerError,
     Overdraft,
     Unbalanced,
@@ -41,7 +40,7 @@ from tests.conformance.ledger_builders import (
 )
 from tests.conformance.ledger_raw import RawLink, following
 
-EXPECTED: dict[str, type[LedgerError]] = {
+EXPECTED: dict[str, type[LedgerError | StoreRejected]] = {
     "unbalanced": Unbalanced,
     "off by one": Unbalanced,
     "two currencies": Unbalanced,
@@ -52,7 +51,7 @@ EXPECTED: dict[str, type[LedgerError]] = {
     "another head before it": ChainBroken,
     "another balance": ChainBroken,
     "another sum of what raised it": ChainBroken,
-    "a posting that exists": KeyReused,
+    "a posting that exists": StoreRejected,
     "an account that is none": UnknownAccount,
 }
 
@@ -188,7 +187,7 @@ async def test_rows_are_written_by_who_read_the_last_version(store: MemoryStore)
 
 async def test_a_key_is_used_once(store: MemoryStore) -> None:
     record = KeyRecord(key="posting:first", fingerprint="x", receipt=Receipt(), at=0)
-    with pytest.raises(KeyReused):
+    with pytest.raises(StoreRejected):
         store._tables.ledger.file(changes(keys=(record,)))
 
 

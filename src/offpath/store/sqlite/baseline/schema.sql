@@ -1,4 +1,4 @@
--- steps: 1 to 34, 98274857d66d44fd0fe3fcfba6e8c6ea77fb033c484917d6036ffe582611bef1
+-- steps: 1 to 35, fae92cc9e1017d5ad4974155abb77d2969845e6ff48b511d75c6ad107b916946
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -1424,7 +1424,7 @@ CREATE TABLE offpath_ledger_trim (
     kept text not null,
     kid text not null,
     signature text not null
-) strict;
+, moved integer) strict;
 
 CREATE TABLE offpath_ledger_retired (
     id text primary key,
@@ -1494,33 +1494,6 @@ begin
     select raise(abort, 'offpath: a trim of the ledger is not removed');
 end;
 
-CREATE TRIGGER offpath_ledger_retired_new before insert on offpath_ledger_retired
-when
-    exists (select 1 from offpath_ledger_retired as known where known.id = new.id)
-    or not exists (
-        select 1 from offpath_ledger_posting as posting
-        where
-            posting.id = new.id
-            and case
-                when new.posting is null then
-                    posting.seq <= (select max(trim.posting) from offpath_ledger_trim as trim)
-                    and exists (
-                        select 1 from offpath_ledger_link as link
-                        where
-                            link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
-                            and link.account <> 'platform:netting_clearing'
-                    )
-                else
-                    new.posting = (
-                        select one.whole from offpath_ledger_whole as one
-                        where one.seq = posting.seq
-                    )
-            end
-    )
-begin
-    select raise(abort, 'offpath: a posting of the ledger is not retired so');
-end;
-
 CREATE TRIGGER offpath_ledger_retired_fixed before update on offpath_ledger_retired
 begin
     select raise(abort, 'offpath: a retired posting of the ledger does not change');
@@ -1559,11 +1532,46 @@ begin
     select raise(abort, 'offpath: a link of the ledger is not removed');
 end;
 
+CREATE TRIGGER offpath_ledger_retired_new before insert on offpath_ledger_retired
+when
+    exists (select 1 from offpath_ledger_retired as known where known.id = new.id)
+    or not exists (
+        select 1 from offpath_ledger_posting as posting
+        where
+            posting.id = new.id
+            and case
+                when new.posting is null then
+                    posting.seq <= (select max(trim.posting) from offpath_ledger_trim as trim)
+                    and exists (
+                        select 1 from offpath_ledger_link as link
+                        where
+                            link.id between posting.seq * 65536 and posting.seq * 65536 + 65535
+                            and link.account <> 'platform:netting_clearing'
+                    )
+                else
+                    new.trim > coalesce(
+                        (select max(last.number) from offpath_ledger_trim as last), 0
+                    )
+                    and new.posting = (
+                        select one.whole from offpath_ledger_whole as one
+                        where one.seq = posting.seq
+                    )
+            end
+    )
+begin
+    select raise(abort, 'offpath: a posting of the ledger is not retired so');
+end;
+
 CREATE TRIGGER offpath_ledger_posting_new before insert on offpath_ledger_posting
 when
     exists (select 1 from offpath_ledger_posting as known where known.id = new.id)
     or exists (select 1 from offpath_ledger_posting as known where known.seq = new.seq)
     or exists (select 1 from offpath_ledger_retired as gone where gone.id = new.id)
+    -- -1 is what a number that is still to be given looks like
+    or (
+        new.seq <> -1
+        and new.seq <= (select max(trim.posting) from offpath_ledger_trim as trim)
+    )
 begin
     select raise(abort, 'offpath: the ledger has this posting');
 end;
