@@ -20,7 +20,7 @@ from offpath.app import App
 from offpath.config import MEMORY_URL, load_settings
 from offpath.errors import AppClosed, OffpathError, SchemaError, StoreBusy, StoreUnavailable
 from offpath.jobs.client.core import core_of
-from offpath.model.action import ActionFilter, ActionState
+from offpath.model.action import ActionFilter, ActionRecord, ActionState
 from offpath.model.redact import SECRET_NAMES, redact_text
 from offpath.operating import actions
 from offpath.operating.schema_check import require_current_schema
@@ -100,7 +100,10 @@ class Place:
         )
 
     def carry(self, work: Read[object]) -> asyncio.Task[None]:
-        """Have something carried out behind the requests, in this loop."""
+        """Have something carried out behind the requests, in this loop.
+
+        Afterwards no page shows what was before it, unless its answer is None: nothing was done.
+        """
         task = asyncio.ensure_future(self._carried(work))
         self._carried_out.add(task)
         task.add_done_callback(self._carried_out.discard)
@@ -120,10 +123,14 @@ class Place:
 
     async def _carried(self, work: Read[object]) -> None:
         """An action that is not done is carried on after its lease, here or elsewhere."""
+        changed = True
         try:
-            await self._asked(work)
+            changed = await self._asked(work) is not None
         except OffpathError as error:
             _log.warning("%s: an action is left for later: %s", self.name, _told(error))
+        finally:
+            if changed:
+                self.shares.forget()  # pages show at once what became of it
 
     async def close(self) -> None:
         """Close what was opened in this loop."""
@@ -199,12 +206,13 @@ class Place:
         return Stop(503, "STORE_AWAY", text, retryable=True, retry_after="2")
 
 
-async def _carry_on(app: App) -> None:
+async def _carry_on(app: App) -> ActionRecord | None:
     """Carry on one action, if the holder's time of one is over: a read, as long as none is."""
     store = app.store()
     now, running = await asyncio.gather(store.ping(), store.actions(_RUNNING, limit=_MOST_RUNNING))
     if any(one.held_until <= now for one in running):
-        await actions.carry_on(app, "dashboard")
+        return await actions.carry_on(app, "dashboard")
+    return None
 
 
 _RUNNING: Final = ActionFilter(states=(ActionState.RUNNING,))

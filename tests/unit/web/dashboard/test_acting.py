@@ -19,6 +19,7 @@ from offpath.web import auth, dashboard
 from offpath.web.auth import VIEWER
 from offpath.web.console.readings import READINGS
 from offpath.web.viewers import Can
+from tests.integration.polling import eventually
 from tests.unit.web.dashboard.rig import BEARER, TOKEN, Answer, Site, site_for_lookers, site_of
 from tests.unit.web.dashboard.test_doors import FOREIGN
 
@@ -230,6 +231,29 @@ async def test_an_action_that_is_slow_leads_back_without_its_end(
     go_on.set()
     await _ended(site, place.partition("done=")[2])
     assert "<span>3 redriven. <a" in (await site.get(place)).text
+
+
+async def test_pages_show_what_an_action_did_behind_the_requests_at_once(
+    app: offpath.App, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offpath.web.console.shares.FOR", 3600.0)
+    monkeypatch.setattr("offpath.web.console.action_routes.SOON", 0.0)
+    go_on, real = asyncio.Event(), actions._progress
+
+    async def late(*given: Any) -> Any:
+        await go_on.wait()
+        return await real(*given)
+
+    monkeypatch.setattr(actions, "_progress", late)
+    fields = {"verb": "job.redrive", "match": "state=dead&task=send_mail", "back": "/dead"}
+    assert (await submit(site, **fields)).code == 303
+
+    async def redriven() -> bool:
+        return '<tr id="job-' not in (await site.get("/jobs?state=dead&task=send_mail")).text
+
+    assert not await redriven()  # and this page would be given for an hour
+    go_on.set()
+    await eventually(redriven, within=10)
 
 
 async def test_a_form_that_is_sent_twice_acts_once(app: offpath.App, site: Site) -> None:
