@@ -52,6 +52,8 @@ _WORKERS: Final = 50
 """Live workers of other queues, each with some running jobs."""
 _RUNNING: Final = 20
 _DAY: Final = 86_400.0
+_WIDE: Final = 200
+"""Columns where no terminal says how many it has: a URL is as long as an id and a filter."""
 
 
 class PageMeasure(msgspec.Struct, kw_only=True):
@@ -426,7 +428,7 @@ def show(told: dict[str, Any]) -> None:
             str(one.reads.buffers),
             "" if one.within else "over",
         )
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else _WIDE)
     console.print(table)
     both = (told["worker_alone"], told["worker_beside"])
     rates = [", ".join(f"{each:.0f}" for each in several) for several in both]
