@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import psycopg
 
-from offpath.model.stats import KEPT, QueueLevel, StatSpan, pair, written
+from offpath.model.stats import KEPT, QueueLevel, StatSpan, pair, sums, written
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,9 +105,9 @@ def _fill_stats(connection: psycopg.Connection[Any]) -> None:
     younger = 0
     for step, seconds in KEPT.items():
         connection.execute(
-            "insert into offpath.stat (step, at, source, body) select %s, at, '', %s "
+            "insert into offpath.stat (step, at, source, body, sums) select %s, at, '', %s, %s "
             "from generate_series((extract(epoch from now())::bigint - %s) / %s * %s, "
             "(extract(epoch from now())::bigint - %s) / %s * %s - %s, %s) at",
-            (step, body, seconds, step, step, younger, step, step, step, step),
+            (step, body, sums(body), seconds, step, step, younger, step, step, step, step),
         )
         younger = seconds

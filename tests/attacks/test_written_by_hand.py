@@ -189,7 +189,12 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "reasons": OBJECT,
     },
     "offpath_run": {"at": SECONDS, "body": OBJECT},
-    "offpath_stat": {"at": SECONDS, "step": ("0", "11", "-10", *COUNT), "body": OBJECT},
+    "offpath_stat": {
+        "at": SECONDS,
+        "step": ("0", "11", "-10", *COUNT),
+        "body": OBJECT,
+        "sums": OBJECT,
+    },
     "offpath_finding": {
         "since": TIME,
         "seen_at": TIME,

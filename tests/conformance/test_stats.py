@@ -20,6 +20,7 @@ from offpath.model.stats import (
     written,
 )
 from offpath.store.protocol import Store
+from offpath.store.stats import MOST_STATS
 from tests.conformance.builders import START
 
 pytestmark = pytest.mark.needs("operating")
@@ -34,10 +35,15 @@ def row(second: int, source: str, started: int = 1, step: int = SECONDS) -> Stat
     return StatRow(step=step, at=at, source=source, body=written(span))
 
 
-async def told(store: Store, **fields: int) -> list[tuple[int, int, str, int]]:
+async def told(
+    store: Store, limit: int = MOST_STATS, *, named: bool = True
+) -> list[tuple[int, int, str, int]]:
     """Step, second, source and started jobs of every row."""
     rows = await store.stats(
-        since=FIRST - timedelta(days=100), until=FIRST + timedelta(days=1), **fields
+        since=FIRST - timedelta(days=100),
+        until=FIRST + timedelta(days=1),
+        limit=limit,
+        named=named,
     )
     return [
         (
@@ -98,6 +104,20 @@ async def test_rows_of_every_step_become_one_of_the_next(store: Store) -> None:
         kept = [(one.step, one.source) for one in await store.stats(since=since, until=end)]
         assert kept == [(into, MERGED)]
     assert sum(started for *_, started in await told(store)) == 3 * (len(STEPS) - 1)
+
+
+async def test_sums_are_those_of_the_rows_also_of_merged_ones(store: Store) -> None:
+    await store.put_stats((row(0, "a", 1), row(10, "a", 2), row(70, "b", 4)))
+    assert await told(store, named=False) == await told(store)
+    minute = FIRST + timedelta(seconds=MINUTE)
+    assert await store.fold_stats(step=SECONDS, into=MINUTE, before=minute)
+    assert await told(store, named=False) == [(10, 70, "b", 4), (60, 0, MERGED, 3)]
+    # one that came late is in the sums, too
+    await store.put_stats((row(20, "late", 8),))
+    assert await store.fold_stats(step=SECONDS, into=MINUTE, before=minute)
+    assert await told(store, named=False) == [(10, 70, "b", 4), (60, 0, MERGED, 11)]
+    assert await told(store, limit=1, named=False) == [(10, 70, "b", 4)]
+    assert await told(store, limit=0, named=False) == []
 
 
 async def test_several_who_merge_at_once_count_nothing_twice(store: Store) -> None:

@@ -8,7 +8,7 @@ order and any grouping has the same answer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -181,6 +181,39 @@ def merged(spans: Iterable[StatSpan]) -> StatSpan:
     )
 
 
+def summed(several: Sequence[StatSpan]) -> StatSpan:
+    """Spans as one, of which no names of tasks and streams are told: a point needs sums alone.
+
+    Levels keep the names of their queues, since each is on average of the looks at it.
+    """
+    passed = sum(sum(one.passed.values()) for one in several)
+    return StatSpan(
+        jobs=_nameless([one.jobs for one in several]),
+        wait=_unnamed(counts_of(each for one in several for each in one.wait.values())),
+        run=_unnamed(counts_of(each for one in several for each in one.run.values())),
+        levels=joined_levels(one.levels for one in several),
+        workers=(sum(one.workers[0] for one in several), sum(one.workers[1] for one in several)),
+        messages=_nameless([one.messages for one in several]),
+        passed={"": passed} if passed else {},
+        streams=joined_levels(one.streams for one in several),
+        lags=joined_levels(one.lags for one in several),
+    )
+
+
+def sums(body: str) -> str:
+    """The sums of a kept span, as they are kept beside it."""
+    return written(summed((read(body),)))
+
+
+def counts_of(counted: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts by the numbers of bounds, those of all together. A chart adds 100,000 of them."""
+    total: dict[str, int] = {}
+    for numbers in counted:
+        for number, count in numbers.items():
+            total[number] = total.get(number, 0) + count
+    return total
+
+
 def merged_bodies(bodies: Iterable[str]) -> str:
     """Kept spans as one."""
     return written(merged(read(one) for one in bodies))
@@ -194,6 +227,19 @@ def _added(several: Iterable[Mapping[str, Mapping[str, int]]]) -> Numbers:
             for key, number in numbers.items():
                 known[key] = known.get(key, 0) + number
     return total
+
+
+def _nameless(several: Sequence[Numbers]) -> Numbers:
+    """Counts by the first of their two names alone."""
+    total: dict[str, int] = {}
+    for numbers in several:
+        for name, counts in numbers.items():
+            total[name] = total.get(name, 0) + sum(counts.values())
+    return {name: {"": count} for name, count in total.items()}
+
+
+def _unnamed(counts: dict[str, int]) -> Numbers:
+    return {"": counts} if counts else {}
 
 
 def joined_levels(several: Iterable[Mapping[str, L]]) -> dict[str, L]:

@@ -19,14 +19,15 @@ from offpath.model.stats import (
     MINUTE,
     QUARTER,
     SECONDS,
-    Numbers,
     QueueLevel,
     StatRow,
     StatSpan,
     WaitLevel,
+    counts_of,
     joined_levels,
     queue_of,
     read,
+    summed,
     task_of,
 )
 from offpath.runtime.catalogue import TIME_BOUNDS
@@ -155,8 +156,8 @@ async def stats(
     # rows of then begin at whole spans: a point that began elsewhere would show another time's
     then = _floored(since - _DAY, coarse)
     rows, before = await asyncio.gather(
-        store.stats(since=since, until=until),
-        store.stats(since=then, until=then + width) if compared else _no_rows(),
+        store.stats(since=since, until=until, named=only != ALL),
+        store.stats(since=then, until=then + width, named=only != ALL) if compared else _no_rows(),
     )
     spans = chosen_spans(rows, since, step, only)
     old = points_of(before, then, then + width, coarse, only) if compared else ()
@@ -280,33 +281,10 @@ def chosen_spans(
     told: dict[int, list[StatSpan]] = {}
     for row in rows:
         told.setdefault((row.at - since) // width, []).append(_only(read(row.body), only))
-    return {number: _summed(several) for number, several in told.items()}
-
-
-def _summed(several: Sequence[StatSpan]) -> StatSpan:
-    """Spans as one, of which no names are told: a point needs sums, and there may be thousands."""
-    if len(several) == 1:
-        return several[0]
-    return StatSpan(
-        jobs=_nameless([one.jobs for one in several]),
-        wait={"": counts_of(numbers for one in several for numbers in one.wait.values())},
-        run={"": counts_of(numbers for one in several for numbers in one.run.values())},
-        levels=joined_levels(one.levels for one in several),
-        workers=(sum(one.workers[0] for one in several), sum(one.workers[1] for one in several)),
-        messages=_nameless([one.messages for one in several]),
-        passed={"": sum(sum(one.passed.values()) for one in several)},
-        streams=joined_levels(one.streams for one in several),
-        lags=joined_levels(one.lags for one in several),
-    )
-
-
-def _nameless(several: Sequence[Numbers]) -> Numbers:
-    """Counts by the first of their two names alone."""
-    total: dict[str, int] = {}
-    for numbers in several:
-        for name, counts in numbers.items():
-            total[name] = total.get(name, 0) + sum(counts.values())
-    return {name: {"": count} for name, count in total.items()}
+    return {
+        number: several[0] if len(several) == 1 else summed(several)
+        for number, several in told.items()
+    }
 
 
 def _points(
@@ -417,15 +395,6 @@ def _level(levels: Iterable[QueueLevel]) -> dict[str, float] | None:
 
 def _sum(jobs: Mapping[str, Mapping[str, int]], what: str) -> int:
     return sum(jobs.get(what, {}).values())
-
-
-def counts_of(counted: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Counts by the numbers of bounds, those of all together. A chart adds 100,000 of them."""
-    total: dict[str, int] = {}
-    for numbers in counted:
-        for number, count in numbers.items():
-            total[number] = total.get(number, 0) + count
-    return total
 
 
 def percentile(counted: Iterable[Mapping[str, int]], share: float) -> float | None:

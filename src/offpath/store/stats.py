@@ -27,10 +27,13 @@ class StatStore(RunStore, Protocol):
         ...
 
     async def stats(
-        self, *, since: datetime, until: datetime, limit: int = MOST_STATS
+        self, *, since: datetime, until: datetime, limit: int = MOST_STATS, named: bool = True
     ) -> list[StatRow]:
         """Rows that begin from ``since`` on and before ``until``: the newest ``limit``, by step,
         time and source.
+
+        Without names a body may have sums alone, as of :func:`~offpath.model.stats.summed`, which
+        a chart of everything reads for a tenth.
         """
         ...
 

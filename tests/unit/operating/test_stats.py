@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
@@ -31,6 +32,7 @@ from offpath.model.stats import (
     merged,
     pair,
     read,
+    sums,
     written,
 )
 from offpath.operating.stats_loop import StatsLoop
@@ -95,6 +97,30 @@ def test_any_order_and_any_grouping_merge_to_the_same(
     random.shuffle(mixed)
     assert merged([merged(mixed[:cut]), merged(mixed[cut:])]) == merged(spans)
     assert read(written(merged(spans))) == merged(spans)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), _SPANS), max_size=6))
+def test_sums_have_the_points_of_what_they_sum(spans: list[tuple[int, StatSpan]]) -> None:
+    rows = [
+        StatRow(
+            step=SECONDS,
+            at=START + timedelta(seconds=SECONDS * place),
+            source=str(number),
+            body=written(one),
+        )
+        for number, (place, one) in enumerate(spans)
+    ]
+    short = [structs.replace(one, body=sums(one.body)) for one in rows]
+    until = START + timedelta(seconds=2 * MINUTE)
+    for step in (SECONDS, MINUTE):
+        assert points_of(short, START, until, step) == points_of(rows, START, until, step)
+
+
+def test_sums_of_many_tasks_are_a_part_of_what_they_sum() -> None:
+    counts = {pair(f"queue{n % 20}", f"task{n}"): 90 for n in range(50)}
+    waits = {f"task{n}": dict.fromkeys("34567", 9) for n in range(50)}
+    body = written(StatSpan(jobs=dict.fromkeys(("started", "succeeded"), counts), wait=waits))
+    assert len(sums(body)) < len(body) / 20
 
 
 def test_what_cannot_be_read_says_nothing() -> None:
@@ -279,10 +305,10 @@ class CountingStore(MemoryStore):
     answered = 0
 
     async def stats(
-        self, *, since: datetime, until: datetime, limit: int = MOST_STATS
+        self, *, since: datetime, until: datetime, limit: int = MOST_STATS, named: bool = True
     ) -> list[StatRow]:
         """Rows of a time."""
-        found = await super().stats(since=since, until=until, limit=limit)
+        found = await super().stats(since=since, until=until, limit=limit, named=named)
         self.answered += len(found)
         return found
 

@@ -20,7 +20,12 @@ class MemoryStats(MemoryPart):
             self._tables.stats.setdefault((one.step, whole_seconds(one.at), one.source), one.body)
 
     async def stats(
-        self, *, since: datetime, until: datetime, limit: int = MOST_STATS
+        self,
+        *,
+        since: datetime,
+        until: datetime,
+        limit: int = MOST_STATS,
+        named: bool = True,  # noqa: ARG002 - here a row costs nothing to read
     ) -> list[StatRow]:
         """Rows of a time."""
         first, last = whole_seconds(since), whole_seconds(until)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 MOST_JOINED: Final = 24
 """Questions in one statement: its plan is made anew each time, and grows with them."""
-_APART: Final = frozenset(("stats",))
+_APART: Final = frozenset(("stats", "stat_sums"))
 """Statements whose answers are megabytes of text: as JSON within JSON they would be written twice,
 which took longer than to read them.
 """

@@ -1,8 +1,10 @@
 -- name: add_stats
 -- Adds rows of stats; one that is there stays.
-insert into offpath.stat (step, at, source, body)
-select b.step, b.at, b.source, b.body
-from jsonb_to_recordset(:batch::text::jsonb) as b (step int, at bigint, source text, body text)
+insert into offpath.stat (step, at, source, body, sums)
+select b.step, b.at, b.source, b.body, b.sums
+from jsonb_to_recordset(:batch::text::jsonb) as b (
+    step int, at bigint, source text, body text, sums text
+)
 on conflict (step, at, source) do nothing
 
 -- name: stats
@@ -10,6 +12,19 @@ on conflict (step, at, source) do nothing
 select l.step, l.at, l.source, l.body
 from (
     select s.step, s.at, s.source, s.body
+    from offpath.stat s
+    where s.step = any (array[10, 60, 300, 900, 3600, 86400])
+        and s.at >= :since::bigint and s.at < :until::bigint
+    order by s.at desc, s.step desc, s.source desc
+    limit :limit::bigint
+) as l
+order by l.step, l.at, l.source
+
+-- name: stat_sums
+-- The same without names, which is a tenth to read; a row of before the sums is told whole.
+select l.step, l.at, l.source, coalesce(l.sums, l.body) as sums
+from (
+    select s.step, s.at, s.source, s.sums, s.body
     from offpath.stat s
     where s.step = any (array[10, 60, 300, 900, 3600, 86400])
         and s.at >= :since::bigint and s.at < :until::bigint
@@ -54,7 +69,7 @@ for update
 
 -- name: set_stat
 -- What it has now.
-update offpath.stat s set body = :body::text
+update offpath.stat s set body = :body::text, sums = :sums::text
 where s.step = :step::int and s.at = :at::bigint and s.source = ''
 
 -- name: prune_stats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from offpath.model.stats import StatRow, merged_bodies
+from offpath.model.stats import StatRow, merged_bodies, sums
 from offpath.store.programs.dialect import Dialect, Send, Steps, ask, one
 from offpath.store.rows.instants import from_seconds, whole_seconds
 from offpath.store.stats import MOST_STATS
@@ -16,20 +16,32 @@ def put(d: Dialect, rows: Sequence[StatRow]) -> Steps[None]:
     if not rows:
         return
     batch = [
-        {"step": row.step, "at": whole_seconds(row.at), "source": row.source, "body": row.body}
+        {
+            "step": row.step,
+            "at": whole_seconds(row.at),
+            "source": row.source,
+            "body": row.body,
+            "sums": sums(row.body),
+        }
         for row in rows
     ]
     yield from one(d.sql["add_stats"](batch=d.batch(batch)))
 
 
 def listed(
-    d: Dialect, *, since: datetime, until: datetime, limit: int = MOST_STATS
+    d: Dialect,
+    *,
+    since: datetime,
+    until: datetime,
+    limit: int = MOST_STATS,
+    named: bool = True,
 ) -> Steps[list[StatRow]]:
     """Rows of a time, the newest ones."""
     if limit <= 0:
         return []
+    wanted = d.sql["stats" if named else "stat_sums"]
     rows = yield from one(
-        d.sql["stats"](since=whole_seconds(since), until=whole_seconds(until), limit=limit)
+        wanted(since=whole_seconds(since), until=whole_seconds(until), limit=limit)
     )
     return [
         StatRow(step=step, at=from_seconds(at), source=source, body=body)
@@ -52,7 +64,7 @@ def fold(d: Dialect, *, step: int, into: int, before: datetime) -> Steps[bool]:
         (d.sql["open_stat"](step=into, at=at), d.sql["stat_body"](step=into, at=at))
     )
     body = merged_bodies([*(text for _, text in parts), *(text for (text,) in kept)])
-    yield from one(d.sql["set_stat"](step=into, at=at, body=body))
+    yield from one(d.sql["set_stat"](step=into, at=at, body=body, sums=sums(body)))
     return True
 
 

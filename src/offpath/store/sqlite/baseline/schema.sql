@@ -1,4 +1,4 @@
--- steps: 1 to 35, fae92cc9e1017d5ad4974155abb77d2969845e6ff48b511d75c6ad107b916946
+-- steps: 1 to 36, 91278eef14bf6b064227e35a17f28b23751acceba373b3c90f9687f40d7266e2
 
 CREATE TABLE offpath_job (
     seq integer primary key,
@@ -1403,7 +1403,9 @@ CREATE TABLE "offpath_stat" (
     source text not null,
     body text not null
         constraint stat_body_readable
-        check (iif(json_valid(body), json_type(body) = 'object', 0)),
+        check (iif(json_valid(body), json_type(body) = 'object', 0)), sums text
+constraint stat_sums_readable
+check (iif(sums is null, 1, iif(json_valid(sums), json_type(sums) = 'object', 0))),
     primary key (step, at, source)
 ) strict, without rowid;
 
