@@ -62,6 +62,16 @@ async def test_a_row_that_is_not_where_its_links_end_is_found(store: Store, hand
     assert (await prove_since(store, START + 5 * HOUR)).holds, "it did not move since"
 
 
+@pytest.mark.parametrize("backend_name", ["sqlite"])  # elsewhere there cannot be such a row
+async def test_an_account_that_no_chart_knows_is_found_and_the_others_are_proved(
+    store: Store, hand: Tamper
+) -> None:
+    hand.rename(BOB, "bob:wallet")
+    proof = await prove_since(store, START + 3 * HOUR)
+    assert ("bob:wallet", "unknown-account") in {(one.account, one.reason) for one in proof.breaks}
+    assert (proof.postings, proof.accounts, len(proof.wrong)) == (3, 3, 1)
+
+
 async def test_a_chain_that_was_cut_is_found(store: Store, hand: Tamper) -> None:
     await hand.cut(STORED_VALUE, 1)
     assert not (await prove_since(store, START + 3 * HOUR)).holds

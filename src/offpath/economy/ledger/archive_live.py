@@ -8,15 +8,14 @@ from msgspec import Struct
 
 from offpath.economy.ledger.archive import ArchiveReplay
 from offpath.economy.ledger.chains import (
-    MOST_BREAKS,
     PAGE,
     VANISHED,
     Break,
     ChainWalk,
     all_accounts,
 )
-from offpath.model.ledger.faults import Archived, LedgerError
-from offpath.model.ledger.posting import PostingRecord, verified
+from offpath.economy.ledger.posting_walks import PostingWalks
+from offpath.model.ledger.faults import Archived
 
 if TYPE_CHECKING:
     from offpath.store.ledger import LedgerReads, LedgerStore
@@ -48,7 +47,7 @@ async def continued(store: LedgerStore, archive: ArchiveReplay) -> Continuation:
     Reads only, of one moment. It takes memory for each account. Raises ``Archived`` for an archive
     of which postings behind it were removed: a later one has them.
     """
-    run = _Continued(archive)
+    walks = PostingWalks((one.walk() for one in archive.standings()), believed=False)
     async with store.ledger_snapshot() as reads:
         trims = await reads.ledger_trims()
         if trims and archive.head.span[1] < trims[0].posting:
@@ -60,15 +59,15 @@ async def continued(store: LedgerStore, archive: ArchiveReplay) -> Continuation:
         after = archive.head.span[1]
         while page := await reads.ledger_postings(after=after, limit=PAGE):
             for posting in page:
-                run.take(posting)
+                walks.take(posting)
             after = page[-1].seq
-        await run.end(reads)
+        await _compare(walks, reads)
     return Continuation(
         checkpoint=archive.head.sealed.id,
         sealed=sealed,
-        postings=run.postings,
-        breaks=tuple(run.breaks.values()),
-        wrong=tuple(run.wrong),
+        postings=walks.postings,
+        breaks=walks.breaks,
+        wrong=walks.wrong,
     )
 
 
@@ -81,35 +80,11 @@ async def _has(reads: LedgerReads, archive: ArchiveReplay) -> bool:
     return False
 
 
-class _Continued:
-    """The chains from the archive's end on."""
-
-    def __init__(self, archive: ArchiveReplay) -> None:
-        self.walks = {one.account: one.walk() for one in archive.standings()}
-        self.breaks: dict[str, Break] = {}
-        self.wrong: list[str] = []
-        self.postings = 0
-
-    def take(self, posting: PostingRecord) -> None:
-        """The next posting behind the archive."""
-        self.postings += 1
-        try:
-            verified(posting)
-        except (LedgerError, ValueError) as error:
-            self.wrong += [str(error)][: MOST_BREAKS - len(self.wrong)]
-        for link in posting.links:
-            walk = self.walks.setdefault(link.account, ChainWalk(link.account))
-            self._tell(walk.step(link, posting.meta))
-
-    async def end(self, reads: LedgerReads) -> None:
-        """Compare each account's row with where its chain came to."""
-        rows = set[str]()
-        async for row in all_accounts(reads):
-            rows.add(row.id)
-            self._tell(self.walks.get(row.id, ChainWalk(row.id)).end(row))
-        for name in sorted(self.walks.keys() - rows):
-            self._tell(Break(account=name, reason=VANISHED))
-
-    def _tell(self, found: Break | None) -> None:
-        if found is not None and len(self.breaks) < MOST_BREAKS:
-            self.breaks.setdefault(found.account, found)
+async def _compare(walks: PostingWalks, reads: LedgerReads) -> None:
+    """Compare each account's row with where its chain came to."""
+    rows = set[str]()
+    async for row in all_accounts(reads):
+        rows.add(row.id)
+        walks.tell(walks.walks.get(row.id, ChainWalk(row.id)).end(row))
+    for name in sorted(walks.walks.keys() - rows):
+        walks.tell(Break(account=name, reason=VANISHED))

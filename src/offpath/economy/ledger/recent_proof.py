@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from offpath.economy.ledger.chains import MOST_BREAKS, PAGE, TRUNCATED, Break, ChainWalk
+from offpath.economy.ledger.chains import PAGE, TRUNCATED, Break, ChainWalk
+from offpath.economy.ledger.posting_walks import PostingWalks
 from offpath.economy.ledger.trim_proof import whole_since
 from offpath.model import checks
-from offpath.model.ledger.faults import ChainBroken
-from offpath.model.ledger.posting import PostingRecord, verified
 
 if TYPE_CHECKING:
     from offpath.store.ledger import LedgerReads, LedgerStore
@@ -59,7 +58,7 @@ async def prove_left(
     """The same of what is left, where postings of that time were archived and removed."""
     at = _millis(since, "since")
     last = None if until is None else _millis(until, "until")
-    walks = _Walks()
+    walks = PostingWalks(believed=True)
     after = await _before(reads, at)
     end = await reads.ledger_last() if last is None else await _before(reads, last)
     while after < end and (page := await reads.ledger_postings(after=after, limit=PAGE)):
@@ -67,14 +66,14 @@ async def prove_left(
             if posting.seq <= end:
                 walks.take(posting)
         after = page[-1].seq
-    await walks.end(reads)
+    await _compare(walks, reads)
     return RecentProof(
         since=since,
         until=until,
         postings=walks.postings,
         accounts=len(walks.walks),
-        breaks=tuple(walks.breaks.values())[:MOST_BREAKS],
-        wrong=tuple(walks.wrong),
+        breaks=walks.breaks,
+        wrong=walks.wrong,
     )
 
 
@@ -95,45 +94,16 @@ async def _before(reads: LedgerReads, at: int) -> int:
     return low
 
 
-class _Walks:
-    """The chains of the accounts that moved, each from its first link since."""
-
-    def __init__(self) -> None:
-        self.walks: dict[str, ChainWalk] = {}
-        self.breaks: dict[str, Break] = {}
-        self.wrong: list[str] = []
-        self.postings = 0
-
-    def take(self, posting: PostingRecord) -> None:
-        """The next posting, in the order of the commits."""
-        self.postings += 1
-        try:
-            verified(posting)
-        except ChainBroken as error:
-            if len(self.wrong) < MOST_BREAKS:
-                self.wrong.append(str(error))
-        for link in posting.links:
-            walk = self.walks.get(link.account)
-            if walk is None:
-                walk = self.walks[link.account] = ChainWalk(link.account)
-                if link.number > 1:
-                    walk.resume(link)
-            if (found := walk.step(link, posting.meta)) is not None:
-                self.breaks.setdefault(link.account, found)
-
-    async def end(self, reads: LedgerReads) -> None:
-        """Compare where each walk came to with the account's next link, or with its row."""
-        names = sorted(self.walks.keys() - self.breaks.keys())
-        for begin in range(0, len(names), PAGE):
-            page = names[begin : begin + PAGE]
-            rows = {one.id: one for one in await reads.ledger_accounts(ids=page, limit=PAGE)}
-            for name in page:
-                walk = self.walks[name]
-                row = rows.get(name)
-                later = row is not None and row.number > walk.number
-                found = await _next_step(reads, walk) if later else walk.end(row)
-                if found is not None:
-                    self.breaks[name] = found
+async def _compare(walks: PostingWalks, reads: LedgerReads) -> None:
+    """Compare where each walk came to with the account's next link, or with its row."""
+    names = sorted(walks.walks.keys() - walks.broken.keys())
+    for begin in range(0, len(names), PAGE):
+        page = names[begin : begin + PAGE]
+        rows = {one.id: one for one in await reads.ledger_accounts(ids=page, limit=PAGE)}
+        for name in page:
+            walk, row = walks.walks[name], rows.get(name)
+            later = row is not None and row.number > walk.number
+            walks.tell(await _next_step(reads, walk) if later else walk.end(row))
 
 
 async def _next_step(reads: LedgerReads, walk: ChainWalk) -> Break | None:
