@@ -523,21 +523,7 @@ held as materialized (
     join offpath.job j on j.id = b.id
     where j.state in ('dead', 'cancelled')
 ),
-alone as materialized (
-    select h.id, h.delay, h.claim is not null and h.takes as takes
-    from (
-        select h.id, h.delay, h.claim, h.takes,
-            row_number() over (partition by h.claim, h.takes order by h.id) as place
-        from held h
-    ) as h
-    where h.claim is null
-        or (
-            (h.place = 1 or not h.takes)
-            and not exists (
-                select from offpath.job o where o.unique_key = h.claim and o.unique_held
-            )
-        )
-)
+/* part: alone */
 update offpath.job j
 set state = 'blocked',
     reason = 'gate',

@@ -52,6 +52,26 @@ where j.unique_key = any (array(
     and j.unique_held
     and j.unique_until <= coalesce(:now::text::timestamptz, clock_timestamp())
 
+-- part: alone
+-- Of the jobs in `held` those that may be put back: none whose unique key another job has, and of
+-- those that want one key the first. It is found by its place, since a statement does not see the
+-- keys that its own rows take.
+alone as materialized (
+    select h.id, h.delay, h.claim is not null and h.takes as takes
+    from (
+        select h.id, h.delay, h.claim, h.takes,
+            row_number() over (partition by h.claim, h.takes order by h.id) as place
+        from held h
+    ) as h
+    where h.claim is null
+        or (
+            (h.place = 1 or not h.takes)
+            and not exists (
+                select from offpath.job o where o.unique_key = h.claim and o.unique_held
+            )
+        )
+)
+
 -- name: redrive
 -- Dead and cancelled jobs start afresh, waiting ones become due; those whose unique key another
 -- job has are left alone, and of those that want one key all but the first.
@@ -59,7 +79,7 @@ with clock as materialized (
     select coalesce(:now::text::timestamptz, clock_timestamp()) as now
 ),
 held as materialized (
-    select j.id, j.state, b.delay,
+    select j.id, b.delay,
         case
             when j.finished_at is not null and not j.unique_held
                 and j.unique_states @> '"queued"'
@@ -72,21 +92,7 @@ held as materialized (
     order by j.id
     for update of j
 ),
-alone as materialized (
-    select h.id, h.state, h.delay, h.claim is not null and h.takes as takes
-    from (
-        select h.id, h.state, h.delay, h.claim, h.takes,
-            row_number() over (partition by h.claim, h.takes order by h.id) as place
-        from held h
-    ) as h
-    where h.claim is null
-        or (
-            (h.place = 1 or not h.takes)
-            and not exists (
-                select from offpath.job o where o.unique_key = h.claim and o.unique_held
-            )
-        )
-)
+/* part: alone */
 update offpath.job j
 set state = case
         when due.run_at > (select clock.now from clock) then 'scheduled'
