@@ -7,7 +7,6 @@ from shlex import quote
 
 from offpath.model.gate import GateState
 from offpath.model.job import JobState
-from offpath.model.limit import QueueRecord
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.documents.jobs import JobStanding
 from offpath.operating.queue_service import QueueStanding
@@ -64,12 +63,6 @@ def _shut_by(job: JobStanding) -> Sequence[str]:
         return ()
     failed: Sequence[str] = gate["failed_jobs"]
     return failed
-
-
-def queue_commands(queue: QueueRecord | QueueStanding) -> tuple[str, ...]:
-    """The commands that change a queue."""
-    verb = "resume" if queue.paused or queue.paused_until is not None else "pause"
-    return (f"offpath queues {verb} {quote(queue.name)}",)
 
 
 def _of_dead(job: JobStanding) -> tuple[str, ...]:

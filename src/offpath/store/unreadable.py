@@ -122,7 +122,6 @@ class Documents(Generic[S]):
     def __init__(self, kind: type[S]) -> None:
         self._kind = kind
         self._decode = msgspec.json.Decoder(kind).decode
-        self._decode_list = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
 
     def all(self, rows: Iterable[Row]) -> list[S]:
         """The values of ``rows``, in their order, marked where they have a place for that."""
@@ -138,13 +137,6 @@ class Documents(Generic[S]):
             return self._decode(text)
         except UNREADABLE:
             return salvaged(self._kind, msgspec.json.decode(text))
-
-    def of_list(self, text: str) -> list[S]:
-        """The values of a document that is a list of them."""
-        try:
-            return self._decode_list(text)
-        except UNREADABLE:
-            return [salvaged(self._kind, each) for each in msgspec.json.decode(text)]
 
 
 def salvaged(kind: type[S], document: dict[str, Any]) -> S:

@@ -132,11 +132,11 @@ class Writer:
         self._checkpoints = Checkpoints(log_of(file.path))
         self._thread = threading.Thread(target=self._run, name="offpath-sqlite", daemon=True)
         self.polling = False
-        self.told = False
-        """True if the system tells of writes to the log."""
         """True if the store looks for commits of other connections; change it through
         :meth:`listen`.
         """
+        self.told = False
+        """True if the system tells of writes to the log."""
 
     def start(self) -> None:
         """Start the thread."""
