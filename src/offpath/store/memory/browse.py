@@ -28,9 +28,9 @@ from offpath.model.message import MessageFilter, MessageLook
 from offpath.model.route import LogEvent
 from offpath.store.browse import MOST_COUNTED_DEAD, MOST_DEAD, MOST_LOOKED_AT, MOST_MEMBERS
 from offpath.store.memory import groups, messages, reads
+from offpath.store.memory.gate_rows import MemoryGate
 from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.tables import Tables
-from offpath.store.memory.workflow_rows import MemoryGate
 from offpath.store.protocol import MOST_ON_A_PAGE
 from offpath.store.rows.faults import NOTHING as NO_FAULTS
 from offpath.store.rows.faults import tallied

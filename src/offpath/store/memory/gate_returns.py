@@ -11,8 +11,8 @@ from offpath.model.changes import ChangedJob
 from offpath.model.gate import GateState
 from offpath.model.job import DeadReason, JobRecord, JobState
 from offpath.store.memory import gates
+from offpath.store.memory.gate_rows import RETRACTABLE, MemoryGate
 from offpath.store.memory.tables import Tables
-from offpath.store.memory.workflow_rows import RETRACTABLE, MemoryGate
 from offpath.store.rows.jobs import changed, waiting_again
 
 REDRIVABLE = (JobState.DEAD, JobState.CANCELLED)

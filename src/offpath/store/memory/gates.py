@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from offpath.model.changes import ChangedJob
 from offpath.model.gate import GateRecord, GateState, NewGate
 from offpath.model.job import DeadReason, JobRecord, JobState
-from offpath.store.memory.workflow_rows import MemoryGate
+from offpath.store.memory.gate_rows import MemoryGate
 from offpath.store.refusals import nothing_to_watch
 from offpath.store.rows.jobs import changed, given_up, released
 

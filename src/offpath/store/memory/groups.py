@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from offpath.model.group import GroupRecord
-from offpath.store.memory.workflow_rows import _FAILED, MemoryValue, _row_beside, _value_beside
+from offpath.store.memory.group_rows import FAILED, MemoryValue, row_beside, value_beside
 
 if TYPE_CHECKING:
     from offpath.store.memory.tables import Tables
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def value_of(tables: Tables, group_id: str) -> MemoryValue:
     """The value of a group so far."""
     row = tables.groups.rows.get(group_id)
-    return _value_beside(tables.root_of(group_id)) if row is None else row.value
+    return value_beside(tables.root_of(group_id)) if row is None else row.value
 
 
 def records(tables: Tables, ids: Sequence[str]) -> list[GroupRecord]:
@@ -32,13 +32,13 @@ def _record(tables: Tables, group_id: str) -> GroupRecord | None:
     root, groups = tables.root_of(group_id), tables.groups
     if root is None and group_id not in groups.members:
         return None
-    row = groups.rows.get(group_id) or _row_beside(root)
+    row = groups.rows.get(group_id) or row_beside(root)
     return GroupRecord(
         id=group_id,
         open=len(groups.open.get(group_id, ())) + (root is not None and not root.state.terminal),
         failed=row.failed_gone
         + len(groups.failed.get(group_id, ()))
-        + (root is not None and root.state in _FAILED),
+        + (root is not None and root.state in FAILED),
         policy=row.policy,
         closing=row.closing,
         final=row.value.final,

@@ -24,9 +24,9 @@ from offpath.model.settlement import (
 from offpath.store.death_faults import deaths
 from offpath.store.memory import gates, groups, limits
 from offpath.store.memory.effects import PlannedEffects
+from offpath.store.memory.group_rows import MemoryValue
 from offpath.store.memory.tables import Tables
 from offpath.store.memory.waits import MemoryWait
-from offpath.store.memory.workflow_rows import MemoryValue
 from offpath.store.rows.instants import later, maybe_later
 from offpath.store.rows.jobs import applied, settled, woken
 

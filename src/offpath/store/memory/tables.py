@@ -21,6 +21,8 @@ from offpath.model.post import PostRecord
 from offpath.model.run import RunRecord
 from offpath.model.schedule import Occurrence, ScheduleRecord
 from offpath.runtime.ids import IdGenerator, new_id
+from offpath.store.memory.gate_rows import Gates
+from offpath.store.memory.group_rows import Groups
 from offpath.store.memory.indexes import JobTally, LazyHeap, Suspects
 from offpath.store.memory.lanes import Lanes
 from offpath.store.memory.ledger_rows import Ledger
@@ -29,7 +31,7 @@ from offpath.store.memory.log import MemoryEventLog
 from offpath.store.memory.mailbox import Mailbox
 from offpath.store.memory.router_tables import MemoryRouters
 from offpath.store.memory.waits import Waits
-from offpath.store.memory.workflow_rows import Gates, Groups, Signals, Steps
+from offpath.store.memory.workflow_rows import Signals, Steps
 from offpath.store.refusals import not_held
 from offpath.store.rows.announcements import announcement, wanted
 from offpath.store.rows.jobs import PLAIN, JobTerms, holds
