@@ -57,6 +57,8 @@ class Enqueuer:
     async def _write(self, rows: list[list[Any]]) -> bool:
         written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((rows, written))
+        # One call at a time: those that come while it is on its way share the next one, however
+        # many they are.
         if self._flying is None:
             self._flying = asyncio.create_task(self._fly())
         return await written
@@ -75,6 +77,7 @@ class Enqueuer:
         while number < len(self._waiting) and jobs < _AT_ONCE:
             jobs += len(self._waiting[number][0])
             number += 1
+        # Callers whole: half of what one of them asked for must not be written without the rest.
         together, self._waiting = self._waiting[:number], self._waiting[number:]
         return together
 
@@ -88,6 +91,7 @@ class Enqueuer:
             done = False  # by one of them, perhaps: each is decided alone, and told
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             for _, written in together:
+                # A caller that was cancelled waits no more; its jobs are written all the same.
                 if not written.done():
                     written.set_exception(error)
             return
@@ -172,6 +176,7 @@ def add_job(unit: Unit, job: NewJob, group_id: str | None = None) -> Enqueued:
     if _unreadable(job.id, _key(job), job.group_id):
         raise not_unicode()
     known = unit.job(job.id)
+    # Before its unique key: a repeat must find itself, not be refused as a second one.
     if known is not None:
         return repeated(job, known.record)
     if job.unique is not None and JobState.QUEUED in job.unique.states:

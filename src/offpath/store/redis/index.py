@@ -41,6 +41,8 @@ class IndexChanges:
                 before |= set(waiting_entries(stored.record))
         fresh = after - before
         if row is not None and row.record.state is JobState.QUEUED:
+            # Written even if nothing changed: a lease makes due jobs ready by the index alone, so
+            # the row does not tell which of the two has it.
             fresh |= {each for each in after if each.key[:2] in (keys.READY, keys.SCHEDULED)}
         self._place(before - after, self._gone, 0)
         self._place(fresh, self._added, 1)

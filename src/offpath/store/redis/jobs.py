@@ -94,6 +94,7 @@ def _redriven(unit: Unit, row: StoredJob, run_at: datetime) -> JobRecord | None:
 def _key_is_taken(unit: Unit, row: StoredJob) -> bool:
     """True if another job holds the unique key that this one would hold again."""
     unique = row.terms.unique
+    # Only a key that the job would hold as it waits can be in its way.
     if unique is None or JobState.QUEUED not in unique.states:
         return False
     holder = unit.holder_of(unique.key)
@@ -110,6 +111,7 @@ async def delete(unit: Unit, ids: Sequence[str]) -> list[ChangedJob]:
 
 async def _each(unit: Unit, ids: Iterable[str]) -> list[StoredJob]:
     """The jobs of these ids that exist, each once, in the order of their ids."""
+    # In one order, so that every store answers alike.
     wanted = sorted(set(ids))
     await unit.load(wanted)
     return [row for each in wanted if (row := unit.job(each)) is not None]
@@ -127,11 +129,13 @@ async def rescue(
     rescued = list[Rescued]()
     for worker in workers:
         room = limit - len(rescued)
+        # One more than there is room for: only a worker without jobs is noted as gone.
         (found,) = await unit.read(["ZRANGE", unit.key(keys.HELD + worker), 0, max(room, 0)])
         ids = [each.decode() for each in found]
         rows = await _each(unit, ids[:room])
         gone = await gone_at(unit, worker)
         for row in rows:
+            # The index was read before the rows: the job may have ended, or moved on.
             if row.record.worker == worker and row.record.state is JobState.RUNNING:
                 rescued.append(await _rescue_one(unit, row, gone, max_deliveries, expires_at))
         if len(ids) <= room:
@@ -207,6 +211,7 @@ async def expire(unit: Unit, *, limit: int, keep: float | None = None) -> list[C
     rows = await _each(unit, [each.decode() for each in found])
     for row in sorted(rows, key=lambda each: (each.record.deadline, each.record.id)):
         job = row.record
+        # Asked again of the row: the index may have been read before it moved.
         if job.state is JobState.QUEUED and job.deadline is not None and job.deadline <= unit.now:
             after = given_up(job, DeadReason.DEADLINE, unit.now, expires_at)
             unit.file(row._replace(record=after))

@@ -47,6 +47,7 @@ async def lease(connection: RedisConnection, request: LeaseRequest, new_id: str)
         "at": at,
     }
     question = packed(asked)
+    # It ends: each call makes a part of the order.
     while True:
         answer = await connection.call("lease", question, now)
         if answer != _NOT_YET:
@@ -74,6 +75,8 @@ async def start(unit: Unit, job: NewJob, worker: str) -> LeasedJob | None:
     refuse_waiting(job)
     refuse_absent_job(CAPABILITIES, job)
     expires = await unit.hash_field(keys.WORKER + worker, "x")
+    # A worker whose lease is over may be found dead at any moment: what it began here would run
+    # twice.
     if expires is None or moment(expires.decode()) <= unit.now:
         raise not_registered(worker)
     claims = [] if job.unique is None else [job.unique.key]
@@ -83,6 +86,7 @@ async def start(unit: Unit, job: NewJob, worker: str) -> LeasedJob | None:
     if not enqueue.add_job(unit, job).created:
         return None
     row = unit.job(job.id)
+    # It was created, and stays: it runs later, wherever its key is free first.
     if row is None or unit.awaits_key(row):
         return None
     running = handed_out(row.record, worker, unit.now)
@@ -108,6 +112,7 @@ async def lease_suspects(unit: Unit, request: LeaseRequest) -> Leased:
     if expires is None or moment(expires.decode()) <= unit.now:
         return nobody
     suspects = await _suspects(unit)
+    # One set at a time: a crash must name the set that caused it.
     if any(each.record.worker == request.worker for each in suspects):
         return nobody
     paused = await paused_queues(unit)
@@ -124,6 +129,7 @@ async def lease_suspects(unit: Unit, request: LeaseRequest) -> Leased:
     ready.sort(key=_rank)
     crash = ready[0].crash or CLEARED
     left = sum(each.crash == crash for each in suspects)
+    # Of one crash only: whoever crashes with them then says something of this half.
     together = [_as_suspect(each) for each in ready if each.crash == crash]
     ids = suspicion.chosen(together, request, suspicion.most_together(crash, left))
     return Leased(jobs=tuple(_hand_out(unit, request, ids)), now=unit.now, more=True)
@@ -152,6 +158,7 @@ def _hand_out(unit: Unit, request: LeaseRequest, ids: Sequence[str]) -> list[Lea
         row = unit.job(each)
         if row is None or unit.awaits_key(row):
             continue  # one of this set has it
+        # Not begun: a worker that dies before it begins has proved nothing against them.
         job = replace(handed_out(row.record, request.worker, unit.now), started_at=None)
         taken.append(row._replace(record=job))
         unit.file(taken[-1])

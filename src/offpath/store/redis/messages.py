@@ -57,6 +57,7 @@ _PENDING = MessageState.PENDING
 # As for jobs: a server does nothing else while it answers.
 _AT_ONCE: Final = 200
 _MOST_FREED: Final = 1_000
+# A member begins with its position, so that equal times are in the order of writing.
 _POSITION_DIGITS: Final = 16
 
 
@@ -90,6 +91,7 @@ def file(unit: Unit, before: MemoryMessage, after: MemoryMessage) -> None:
             unit.run("ZADD", keys.EXPIRING_MESSAGES, micros(after.expires_at), after.id)
         if after.state is MessageState.DEAD and after.finished_at is not None:
             unit.run("ZADD", keys.DEAD_MESSAGES + place, micros(after.finished_at), after.id)
+    # Held or failed before: the only ones that a death, or a look at the backlog, has to read.
     restless = after.state is _PENDING and (after.holder is not None or after.attempt > 1)
     command = ("ZADD", micros(after.created_at)) if restless else ("ZREM",)
     unit.run(command[0], keys.RESTLESS + place, *command[1:], after.id)
@@ -178,6 +180,7 @@ class _StreamPicking:
             free = message is not None and _is_free(message, self._unit.now)
             if not free or (self.ordered and key is not None and key in lost):
                 self.taken.remove(each)
+                # Those behind it would overtake it.
                 lost.add(key)
             elif self.ordered and message is not None and key is not None and key not in begun:
                 begun.add(key)
@@ -256,6 +259,8 @@ async def free(unit: Unit, workers: Collection[str]) -> None:
     found = await unit.read(
         *(["ZRANGE", unit.key(keys.RESTLESS + one.decode()), 0, _MOST_FREED - 1] for one in places)
     )
+    # A look without comparison first, or every message that anybody moves meanwhile would have it
+    # begin again. Those that are changed are read again, and compared.
     held = await rows_of(unit, (one.decode() for each in found for one in each), checked=False)
     names = [name for name, row in held.items() if worker_of(row.message.holder or "") in workers]
     for row in (await rows_of(unit, names)).values():
@@ -278,6 +283,7 @@ async def settle(unit: Unit, settlements: Sequence[MessageSettlement]) -> list[M
         answer, after = _settle_one(unit, each, rows.get(each.message.id))
         answers.append(answer)
         if after is not None:
+            # A second settlement of the same message in this batch must find it settled.
             rows[after.id] = StoredMessage(after)
     return answers
 
@@ -287,6 +293,7 @@ def _settle_one(
 ) -> tuple[MessageSettled, MemoryMessage | None]:
     message = settlement.message
     held = None if row is None else row.message
+    # The fence: after the lease was over somebody else may have it, and its end is theirs.
     if held is None or held.state is not _PENDING or held.holder != message.holder:
         return MessageSettled(id=message.id, status=SettleStatus.LEASE_LOST), None
     point = unit.savepoint()
@@ -340,6 +347,7 @@ def drop(unit: Unit, row: MemoryMessage) -> None:
     unit.run("DEL", keys.MESSAGE + row.id)
     unit.run("ZREM", keys.MESSAGES, row.id)
     unit.run("ZREM", keys.MESSAGE_IDS, row.id)
+    # From now on the same key is a new message.
     if row.box is Box.IN and row.key is not None:
         unit.run("HDEL", keys.INBOX_KEYS, keys.pair(row.stream, row.key))
 
@@ -377,6 +385,8 @@ async def find(
         found += [each for each in messages if all(test(each) for test in tests)]
         if where.ids or len(ids) < _AT_ONCE or not messages:
             break
+        # By the last row that was looked at, not the last that fits: or it would look at the same
+        # again.
         beyond = messages[-1].position
     items = tuple(record(row, unit.now) for row in found[:limit])
     return MessagePage(items=items, next=str(items[-1].position) if len(found) > limit else None)

@@ -56,6 +56,7 @@ async def settle_plain(
         question = packed(asked)
     except (StoreError, UnicodeEncodeError):
         return None  # one of them is refused: which, the other way tells
+    # One of them alone needs the other way; but a batch has one order, so all of it goes there.
     if not all(asked):
         return None
     answer = await connection.call("settle", question, str(micros(now)))
@@ -155,10 +156,13 @@ def _may_write(settlement: Settlement) -> bool:
 
 def _settle_one(unit: Unit, settlement: Settlement) -> Settled:
     row = unit.job(settlement.job.id)
+    # The fence: a worker that was given up must not end what another one runs now.
     if row is None or not holds(row.record, settlement.job):
         return Settled(id=settlement.job.id, status=_LOST)
     point = (
         unit.savepoint()
+        # Only these may be refused when something of them was filed already, and a copy of the unit
+        # costs more than most ends.
         if settlement.effects or isinstance(settlement.outcome, Succeeded)
         else None
     )
@@ -175,6 +179,7 @@ def _end(unit: Unit, settlement: Settlement, row: StoredJob) -> Settled:
     expires_at: datetime | None = maybe_later(unit.now, settlement.keep)
     after = settled(held, outcome, unit.now, expires_at)
     enqueued: tuple[Enqueued, ...] = ()
+    # An attempt that was to be cancelled ends so, and what it asked for is not carried out.
     if not held.cancel_requested:
         _refuse(outcome, unit)
         if isinstance(outcome, Succeeded | Snoozed):
@@ -218,6 +223,8 @@ def _contribute(
     value, final = unit.value_of(job.group_id)
     for payload, is_final in _folded(value, final, given):
         value, final = payload, is_final
+    # The result comes last, as on every store: what the handler gave by hand may have closed the
+    # value.
     if gives is not None and not final:
         value = gives
     unit.put_value(job.group_id, value, final=final)

@@ -50,6 +50,8 @@ class Unit:
         self._connection = connection
         self._new_id = new_id
         self._prefix = connection.prefix
+        # Rows and holders twice: as they were read, which the write compares, and as they will be,
+        # which later steps of the same transition must see.
         self._stored: dict[str, StoredJob | None] = {}
         self._rows: dict[str, StoredJob | None] = {}
         self._hashes: dict[str, list[str]] = {}
@@ -59,6 +61,7 @@ class Unit:
         self._messages: dict[str, str] = {}
         self._checks: dict[tuple[str, str], Any] = {}
         self._commands: list[list[Any]] = []
+        # Behind the changes of indexes: a group is forgotten only when no member is left in them.
         self._last: list[list[Any]] = []
         self._counted: list[tuple[str, str]] = []
         self._hints: set[Hint] = set()
@@ -77,6 +80,7 @@ class Unit:
         if wanted_keys:
             commands.append(["HMGET", self._prefix + keys.UNIQUE, *wanted_keys])
         answers = await self._connection.read(*commands)
+        # Not strict: the last answer may be that of the keys.
         for each, fields in zip(wanted_ids, answers, strict=False):
             self.know(each, None if fields[0] is None else row_of(each, fields))
         if wanted_keys:
@@ -158,6 +162,7 @@ class Unit:
     def holder_of(self, key: str) -> StoredJob | None:
         """The job that holds a unique key now."""
         row = self.job(self._keys.get(key))
+        # A key is not taken from a job as its time passes: whoever asks finds that it is over.
         if row is None or not row.terms.in_scope(row.record.state, self.now):
             return None
         return row
@@ -192,6 +197,8 @@ class Unit:
 
     def check(self, key: str, field: str, value: object) -> None:
         """Write nothing unless a field has this value (None: is absent)."""
+        # What was read first counts: decisions were made by it, and a later look may see a newer
+        # row.
         self._checks.setdefault((self._prefix + key, field), "" if value is None else value)
 
     def check_first(self, key: str, member: str) -> None:
@@ -225,6 +232,8 @@ class Unit:
         job, before = row.record, self._rows.get(row.record.id)
         if was is None and before is not None:
             was = before.record
+        # One that has ended is a suspect no more; left in the index it would be counted with those
+        # of its crash.
         if job.state in TERMINAL and row.crash is not None:
             row = row._replace(crash=None, alone=False)
         self._hashes[job.id] = hash_of(row, self._stored.get(job.id))
@@ -253,8 +262,10 @@ class Unit:
             return
         group = self._groups.get(job.id)
         if group is None:
+            # Without the root: it is new itself, and is counted when it is filed.
             group = self._make_group(job.id, None)
         self._put_group(job.id, "p", policy.value)
+        # Members may have come, and failed, before their root.
         if group.failed:
             self.close_group(job.id)
 
@@ -315,6 +326,7 @@ class Unit:
         """The state that :meth:`restore` goes back to."""
         parts = self._rows, self._keys, self._groups, self._messages, self._checks
         lengths = len(self._commands), len(self._last), len(self._counted)
+        # Lists only grow within a try, so their lengths are enough.
         return [part.copy() for part in parts], lengths, self._hints.copy()
 
     def restore(self, point: tuple[Any, ...]) -> None:
@@ -347,6 +359,7 @@ class Unit:
     def _make_group(self, group_id: str, root: JobRecord | None) -> KeptGroup:
         """The row of a group that had none: it says what its root says."""
         group = self._groups[group_id] = beside(root)
+        # Two that make one group at once would each write their own count over the other.
         self.check(keys.GROUP + group_id, "o", None)
         self.run("HSET", keys.GROUP + group_id, *group.fields())
         return group
@@ -361,6 +374,8 @@ class Unit:
         on a server whose memory is full.
         """
         index = self._index()
+        # Wake-ups go with the write: a crash between the two would leave sleepers with work and no
+        # word of it.
         commands = [*self._commands, *index, *self._last, *self._publications()]
         if not (self._commands or index or self._last):
             return True
@@ -371,6 +386,7 @@ class Unit:
         )
         if answers[0] == 0:
             return False
+        # Of all commands only our own are answered.
         ran = [each[0] for each in commands if each[0].startswith("@")]
         counted = [one for one, name in zip(answers[1:], ran, strict=True) if name == "@group"]
         for (kind, job_id), answer in zip(self._counted, counted, strict=True):
@@ -408,6 +424,7 @@ class Unit:
             if row is not stored:
                 changes.move(job_id, stored, row, self._hashes.get(job_id, []))
         for key, holder in self._keys.items():
+            # Most units leave keys as they were, and every command makes the server wait.
             if holder == self._holders.get(key):
                 continue
             changes.commands.append(
@@ -440,9 +457,12 @@ async def transacted(
     Raises what ``work`` raises, and ``StoreBusy``.
     """
     for tried in range(TRIES):
+        # All anew, the time as well: a try that was overtaken has seen rows that are not there any
+        # more.
         unit = Unit(connection, await connection.now(), new_id)
         answer = await work(unit)
         if await unit.write(grows=grows):
             return answer, unit
+        # At once the first time: whoever was quicker has mostly done. Then apart, by chance.
         await asyncio.sleep(random.uniform(0, _PAUSE) if tried else 0)  # noqa: S311 - no secret
     raise StoreBusy(f"others changed the same rows {TRIES} times: nothing was written")

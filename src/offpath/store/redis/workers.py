@@ -39,6 +39,7 @@ async def register(
     now, expires = micros(unit.now), micros(later(unit.now, lease_seconds))
     if gone is not None:
         unit.run("HDEL", key, "g", "rp")
+    # One that comes back began anew, and stands behind those that have stayed.
     if gone is not None or started is None:
         unit.run("HSET", key, "st", str(now))
         unit.run("ZADD", keys.WORKERS, now, worker.id)
@@ -88,6 +89,7 @@ async def deregister(unit: Unit, worker: str, *, found_dead: bool = False) -> No
     if expires is None or gone is not None:
         return
     now = micros(unit.now)
+    # Never later than it was: a lease that had ended stays ended.
     unit.run("HSET", key, "g", str(now), "x", str(min(int(expires), now)))
     unit.run("ZREM", keys.LEASES, worker)
     if not found_dead:
@@ -130,6 +132,7 @@ async def prune(unit: Unit, limit: int) -> None:
         gone = fields.get(b"g")
         if gone is not None and moment(gone.decode()) + _REMEMBERED <= unit.now and limit > 0:
             limit -= 1
+            # One that has come back meanwhile must not be forgotten.
             unit.check(keys.WORKER + name, "g", gone.decode())
             unit.run("DEL", keys.WORKER + name)
             unit.run("ZREM", keys.WORKERS, name)
