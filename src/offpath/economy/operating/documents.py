@@ -18,6 +18,7 @@ from offpath.model.ledger.records import AccountRecord, Checkpoint
 from offpath.model.redact import redact_text
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.pages import DocumentPage
 from offpath.operating.redaction import PLAIN, Redaction
 
 
@@ -36,11 +37,8 @@ class CheckpointDocument(Struct, frozen=True, kw_only=True):
     """The id of the checkpoint before."""
 
 
-class CheckpointPage(Struct, frozen=True, kw_only=True):
+class CheckpointPage(DocumentPage[CheckpointDocument], frozen=True, kw_only=True):
     """Checkpoints, the latest first; ``next`` is given back as ``after``."""
-
-    items: tuple[CheckpointDocument, ...]
-    next: str | None
 
 
 class BookFinding(Struct, frozen=True, kw_only=True):
@@ -127,11 +125,8 @@ class AccountDocument(Struct, frozen=True, kw_only=True):
     """False: its row contradicts the chart of accounts."""
 
 
-class AccountPage(Struct, frozen=True, kw_only=True):
+class AccountPage(DocumentPage[AccountDocument], frozen=True, kw_only=True):
     """Accounts by id; ``next`` is given back as ``after``."""
-
-    items: tuple[AccountDocument, ...]
-    next: str | None
 
 
 class StatementLine(Struct, frozen=True, kw_only=True):
@@ -199,11 +194,8 @@ class PayoutDocument(Struct, frozen=True, kw_only=True):
     touched_at: datetime
 
 
-class PayoutPage(Struct, frozen=True, kw_only=True):
+class PayoutPage(DocumentPage[PayoutDocument], frozen=True, kw_only=True):
     """Payouts by id; ``next`` is given back as ``after``."""
-
-    items: tuple[PayoutDocument, ...]
-    next: str | None
 
 
 class SubscriptionDocument(Struct, frozen=True, kw_only=True):
@@ -223,11 +215,8 @@ class SubscriptionDocument(Struct, frozen=True, kw_only=True):
     attempts: int
 
 
-class SubscriptionPage(Struct, frozen=True, kw_only=True):
+class SubscriptionPage(DocumentPage[SubscriptionDocument], frozen=True, kw_only=True):
     """Subscriptions by id; ``next`` is given back as ``after``."""
-
-    items: tuple[SubscriptionDocument, ...]
-    next: str | None
 
 
 class AuditLine(Struct, frozen=True, kw_only=True):
@@ -242,11 +231,8 @@ class AuditLine(Struct, frozen=True, kw_only=True):
     hash: str
 
 
-class AuditPage(Struct, frozen=True, kw_only=True):
+class AuditPage(DocumentPage[AuditLine], frozen=True, kw_only=True):
     """The audit, the newest first; ``next`` is given back as ``after``."""
-
-    items: tuple[AuditLine, ...]
-    next: str | None
 
 
 def moment(millis: int) -> datetime:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from offpath.model.action import ActionRecord, ActionState
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.pages import DocumentPage, after_full
 from offpath.operating.redaction import NOT_SHOWN, PLAIN, Redaction
 from offpath.operating.verbs import VERBS
 
@@ -38,11 +39,8 @@ class ActionDocument(Struct, frozen=True, kw_only=True):
     """The right that it needs, also to stop it; None for what only a command does."""
 
 
-class ActionPage(Struct, frozen=True, kw_only=True):
+class ActionPage(DocumentPage[ActionDocument], frozen=True, kw_only=True):
     """A page of actions, newest first; ``next`` is given back as ``after``."""
-
-    items: tuple[ActionDocument, ...]
-    next: str | None
 
 
 def describe(record: ActionRecord, seen: Redaction = PLAIN) -> ActionDocument:
@@ -61,7 +59,7 @@ def describe(record: ActionRecord, seen: Redaction = PLAIN) -> ActionDocument:
 
 def describe_page(found: list[ActionRecord], limit: int, seen: Redaction = PLAIN) -> ActionPage:
     """The document of a page."""
-    following = found[-1].id if len(found) >= limit else None
+    following = after_full(found, limit, lambda one: one.id)
     return ActionPage(items=tuple(describe(one, seen) for one in found), next=following)
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from offpath.model.route import LogEvent
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.pages import DocumentPage, after_full
 from offpath.operating.redaction import PLAIN, Redaction
 
 
@@ -27,11 +28,8 @@ class EventDocument(Struct, frozen=True, kw_only=True):
     unreadable: str | None
 
 
-class EventPage(Struct, frozen=True, kw_only=True):
+class EventPage(DocumentPage[EventDocument], frozen=True, kw_only=True):
     """Events, newest first; ``next`` is given back as ``after``."""
-
-    items: tuple[EventDocument, ...]
-    next: str | None
 
 
 def describe(one: LogEvent, seen: Redaction = PLAIN) -> EventDocument:
@@ -41,8 +39,5 @@ def describe(one: LogEvent, seen: Redaction = PLAIN) -> EventDocument:
 
 def describe_page(found: Sequence[LogEvent], limit: int, seen: Redaction = PLAIN) -> EventPage:
     """The document of a page."""
-    last = found[-1] if found and len(found) >= limit else None
-    return EventPage(
-        items=tuple(describe(one, seen) for one in found),
-        next=None if last is None else str(last.position),
-    )
+    following = after_full(found, limit, lambda one: str(one.position))
+    return EventPage(items=tuple(describe(one, seen) for one in found), next=following)

@@ -11,6 +11,7 @@ from offpath.model.job import Failure, JobRecord, JobState, Page
 from offpath.model.joined_limits import shown
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.pages import DocumentPage
 from offpath.operating.redaction import PLAIN, Redaction
 
 
@@ -96,11 +97,8 @@ class StepList(Struct, frozen=True, kw_only=True):
     items: tuple[StepDocument, ...]
 
 
-class JobPage(Struct, frozen=True, kw_only=True):
+class JobPage(DocumentPage[JobDocument], frozen=True, kw_only=True):
     """One page of jobs; ``next`` is given back as ``after``."""
-
-    items: tuple[JobDocument, ...]
-    next: str | None
 
 
 def describe(job: JobRecord, seen: Redaction = PLAIN) -> JobDocument:

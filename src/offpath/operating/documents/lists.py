@@ -24,6 +24,7 @@ from offpath.model.joined_limits import shown
 from offpath.model.limit import QueueRecord
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.pages import DocumentPage, after_full
 from offpath.operating.graph import gate_text
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.store.browse import MOST_COUNTED_DEAD
@@ -112,11 +113,8 @@ class GroupBriefDocument(Struct, frozen=True, kw_only=True):
     enqueued_at: datetime | None
 
 
-class GroupListing(Struct, frozen=True, kw_only=True):
+class GroupListing(DocumentPage[GroupBriefDocument], frozen=True, kw_only=True):
     """A page of groups, newest first; ``next`` is given back as ``after``."""
-
-    items: tuple[GroupBriefDocument, ...]
-    next: str | None
 
 
 class GateDocument(Struct, frozen=True, kw_only=True):
@@ -137,11 +135,8 @@ class GateDocument(Struct, frozen=True, kw_only=True):
     """The id of one of them."""
 
 
-class GateListing(Struct, frozen=True, kw_only=True):
+class GateListing(DocumentPage[GateDocument], frozen=True, kw_only=True):
     """A page of gates; ``next`` is given back as ``after``."""
-
-    items: tuple[GateDocument, ...]
-    next: str | None
 
 
 class SignalDocument(Struct, frozen=True, kw_only=True):
@@ -155,11 +150,8 @@ class SignalDocument(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class SignalListing(Struct, frozen=True, kw_only=True):
+class SignalListing(DocumentPage[SignalDocument], frozen=True, kw_only=True):
     """A page of signals; ``next`` is given back as ``after``."""
-
-    items: tuple[SignalDocument, ...]
-    next: str | None
 
 
 def describe_brief(one: JobBrief) -> BriefDocument:
@@ -212,13 +204,13 @@ def describe_counts(queues: Sequence[QueueRecord], dead: DeadTally) -> CountsDoc
 def describe_groups(found: Sequence[GroupBrief], limit: int) -> GroupListing:
     """The document of a page of groups."""
     items = tuple(filled(GroupBriefDocument, one, state=_state(one)) for one in found)
-    return GroupListing(items=items, next=_next(found, limit))
+    return GroupListing(items=items, next=after_full(found, limit, _id))
 
 
 def describe_gates(found: Sequence[GateBrief], limit: int) -> GateListing:
     """The document of a page of gates."""
     items = tuple(filled(GateDocument, one, text=gate_text(one)) for one in found)
-    return GateListing(items=items, next=_next(found, limit))
+    return GateListing(items=items, next=after_full(found, limit, _id))
 
 
 def describe_signals(
@@ -226,11 +218,11 @@ def describe_signals(
 ) -> SignalListing:
     """The document of a page of signals."""
     items = tuple(filled(SignalDocument, one, payload=seen.payload(one.payload)) for one in found)
-    return SignalListing(items=items, next=_next(found, limit))
+    return SignalListing(items=items, next=after_full(found, limit, _id))
 
 
-def _next(found: Sequence[GroupBrief | GateBrief | SignalRecord], limit: int) -> str | None:
-    return found[-1].id if found and len(found) >= limit else None
+def _id(one: GroupBrief | GateBrief | SignalRecord) -> str:
+    return one.id
 
 
 def _state(one: GroupBrief) -> str:

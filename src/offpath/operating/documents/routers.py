@@ -19,6 +19,7 @@ from offpath.model.route import (
     RouterRecord,
 )
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.pages import DocumentPage, after_full
 from offpath.operating.redaction import PLAIN, Redaction
 
 
@@ -69,12 +70,8 @@ class LetterDocument(Struct, frozen=True, kw_only=True):
     resolution: str | None
 
 
-class LetterPage(Struct, frozen=True, kw_only=True):
-    """A page of a router's letters that nobody has resolved, in the log's order."""
-
-    items: tuple[LetterDocument, ...]
-    next: str | None
-    """The position of an event, given back as ``after``."""
+class LetterPage(DocumentPage[LetterDocument], frozen=True, kw_only=True):
+    """A router's letters that nobody has resolved, in the log's order; ``next`` is a position."""
 
 
 class AttemptDocument(Struct, frozen=True, kw_only=True):
@@ -92,11 +89,8 @@ class AttemptDocument(Struct, frozen=True, kw_only=True):
     """The key by which receivers drop duplicates: the same at every attempt."""
 
 
-class AttemptPage(Struct, frozen=True, kw_only=True):
+class AttemptPage(DocumentPage[AttemptDocument], frozen=True, kw_only=True):
     """Attempts in the log's order; ``next`` is given back as ``after``."""
-
-    items: tuple[AttemptDocument, ...]
-    next: str | None
 
 
 class RouterChecked(Struct, frozen=True, kw_only=True):
@@ -171,8 +165,8 @@ def describe_letters(found: Sequence[Letter], limit: int, seen: Redaction = PLAI
 def describe_attempts(found: Sequence[Attempt], limit: int) -> AttemptPage:
     """The document of a page of attempts."""
     items = tuple(_attempt(one) for one in found)
-    last = found[-1] if found and len(found) >= limit else None
-    return AttemptPage(items=items, next=None if last is None else f"{last.position}:{last.number}")
+    following = after_full(found, limit, lambda one: f"{one.position}:{one.number}")
+    return AttemptPage(items=items, next=following)
 
 
 def describe_checks(router: str, found: Sequence[Check]) -> RouterChecked:

@@ -11,6 +11,7 @@ from offpath.model.redact import redact_text
 from offpath.model.run import RunKind, RunRecord
 from offpath.model.tally import Verdict
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.pages import DocumentPage
 
 
 class RunDocument(Struct, frozen=True, kw_only=True):
@@ -31,11 +32,8 @@ class RunDocument(Struct, frozen=True, kw_only=True):
     cause: str | None
 
 
-class RunPage(Struct, frozen=True, kw_only=True):
+class RunPage(DocumentPage[RunDocument], frozen=True, kw_only=True):
     """A page of runs, newest first; ``next`` is given back as ``after``."""
-
-    items: tuple[RunDocument, ...]
-    next: str | None
 
 
 def describe(one: RunRecord) -> RunDocument:

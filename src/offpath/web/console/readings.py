@@ -31,6 +31,7 @@ from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.jobs import JobDocument
 from offpath.operating.documents.lists import BriefDocument, BriefList, CountsDocument
+from offpath.operating.documents.pages import DocumentPage
 from offpath.operating.documents.schedules import (
     OccurrenceDocument,
     ScheduleDocument,
@@ -55,11 +56,8 @@ _NEXT: Final = 20
 _MOST_WORKERS: Final = 200
 
 
-class LimitPage(Struct, frozen=True, kw_only=True):
+class LimitPage(DocumentPage[LimitDocument], frozen=True, kw_only=True):
     """A page of limits; ``next`` is given back as ``after``."""
-
-    items: tuple[LimitDocument, ...]
-    next: str | None
 
 
 class ScheduleList(Struct, frozen=True, kw_only=True):
