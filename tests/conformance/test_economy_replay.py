@@ -57,7 +57,7 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.memory.store import MemoryStore
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
-from tests.conformance.test_model_based import EXAMPLES, PHASES
+from tests.conformance.model_place import EXAMPLES, PHASES
 from tests.conformance.test_model_ledger import Place
 
 pytestmark = pytest.mark.needs("ledger")

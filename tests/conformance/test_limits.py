@@ -32,6 +32,7 @@ from tests.conformance.workflow_builders import (
     LATER,
     fates,
     gate_on,
+    hold_limited,
     ids_of,
     limit_of,
     limited,
@@ -41,15 +42,6 @@ from tests.conformance.workflow_builders import (
 )
 
 pytestmark = pytest.mark.needs("limits")
-
-
-async def _held(
-    store: Store, count: int, max_running: int | None = 1, key: str = "api"
-) -> list[str]:
-    """So many held jobs; their ids."""
-    jobs = [limited(key, max_running) for _ in range(count)]
-    await enqueue(store, *jobs)
-    return ids_of(jobs)
 
 
 async def test_a_limited_job_waits_to_be_admitted(store: Store) -> None:
@@ -69,7 +61,7 @@ async def test_a_limited_job_waits_to_be_admitted(store: Store) -> None:
 
 async def test_no_more_than_the_room_are_admitted(store: Store) -> None:
     await join(store)
-    ids = await _held(store, 5, 2)
+    ids = await hold_limited(store, 5, 2)
     assert (await store.admit(limit=10)).jobs == 2
     assert (await store.admit(limit=10)).jobs == 0
     assert ids_of(await take(store)) == ids[:2]
@@ -79,7 +71,7 @@ async def test_no_more_than_the_room_are_admitted(store: Store) -> None:
 
 
 async def test_without_a_maximum_all_are_admitted(store: Store) -> None:
-    await _held(store, 5, None)
+    await hold_limited(store, 5, None)
     assert (await store.admit(limit=10)).jobs == 5
 
 
@@ -92,7 +84,7 @@ async def test_nothing_to_admit(store: Store) -> None:
 
 async def test_the_end_of_one_lets_in_the_next(store: Store) -> None:
     await join(store)
-    ids = await _held(store, 3)
+    ids = await hold_limited(store, 3)
     await store.admit(limit=10)
     order = []
     for _ in range(3):
@@ -107,7 +99,7 @@ async def test_the_end_of_one_lets_in_the_next(store: Store) -> None:
 
 async def test_the_next_is_let_in_right_after_a_settlement(store: Store) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await succeed(store, await take_one(store))
     assert ids_of(await take(store)) == ids[1:]
@@ -116,7 +108,7 @@ async def test_the_next_is_let_in_right_after_a_settlement(store: Store) -> None
 @pytest.mark.parametrize("name", ["dead", "cancelled", "retry", "snoozed"])
 async def test_every_attempt_that_leaves_gives_its_room_back(store: Store, name: str) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     first = await take_one(store)
     await end(store, first, outcomes()[name])
@@ -126,7 +118,7 @@ async def test_every_attempt_that_leaves_gives_its_room_back(store: Store, name:
 
 async def test_a_wait_for_a_signal_gives_its_room_back(store: Store) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await settle_with(store, await take_one(store), Effects(), waiting())
     await store.admit(limit=10)
@@ -143,7 +135,7 @@ async def test_a_wait_for_a_signal_gives_its_room_back(store: Store) -> None:
 
 async def test_a_cancel_gives_its_room_back(store: Store) -> None:
     await join(store)
-    ids = await _held(store, 3)
+    ids = await hold_limited(store, 3)
     await store.admit(limit=10)
     await store.cancel(ids[:1])  # admitted, not taken
     assert (await limit_of(store)).admitted == 0
@@ -155,7 +147,7 @@ async def test_a_cancel_gives_its_room_back(store: Store) -> None:
 
 async def test_a_released_job_keeps_its_room(store: Store) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await end(store, await take_one(store), outcomes()["released"])
     assert (await store.admit(limit=10)).jobs == 0
@@ -166,7 +158,7 @@ async def test_a_job_of_a_lost_worker_does_not_hold_its_room_for_ever(
     store: Store, clock: ManualClock
 ) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await take_one(store)
     clock.advance(31)
@@ -179,7 +171,7 @@ async def test_a_job_of_a_lost_worker_does_not_hold_its_room_for_ever(
 
 async def test_a_rescued_job_is_counted_once(store: Store, clock: ManualClock) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await take_one(store)
     clock.advance(31)
@@ -196,7 +188,7 @@ async def test_a_rescued_job_is_counted_once(store: Store, clock: ManualClock) -
 
 async def test_a_retried_job_comes_back_as_held(store: Store, clock: ManualClock) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await end(store, await take_one(store), outcomes()["retry"])
     await store.admit(limit=10)
@@ -239,7 +231,7 @@ async def test_a_gated_job_is_held_when_it_is_released(store: Store) -> None:
 
 async def test_a_redriven_job_is_held(store: Store) -> None:
     await join(store)
-    (job_id,) = await _held(store, 1)
+    (job_id,) = await hold_limited(store, 1)
     await store.admit(limit=10)
     await die(store, await take_one(store))
     await store.redrive([JobRedrive(id=job_id)])
@@ -287,7 +279,7 @@ async def test_within_a_key_priority_then_age_decide(store: Store) -> None:
 
 async def test_an_admitted_job_keeps_its_place(store: Store) -> None:
     await join(store)
-    (first,) = await _held(store, 1)
+    (first,) = await hold_limited(store, 1)
     await store.admit(limit=10)
     await enqueue(store, limited(priority=9))
     await store.admit(limit=10)
@@ -303,8 +295,8 @@ async def test_every_key_gets_its_turn(store: Store) -> None:
 
 
 async def test_a_pass_may_be_bound_to_keys(store: Store) -> None:
-    await _held(store, 1, key="a")
-    await _held(store, 1, key="b")
+    await hold_limited(store, 1, key="a")
+    await hold_limited(store, 1, key="b")
     assert (await store.admit(limit=10, keys=["b", "unknown"])).jobs == 1
     assert (await limit_of(store, "a")).held == 1
     assert (await limit_of(store, "b")).admitted == 1
@@ -320,12 +312,12 @@ async def test_a_key_at_its_limit_hides_nothing(store: Store) -> None:
 
 
 async def test_the_last_enqueue_says_what_the_limit_is(store: Store) -> None:
-    await _held(store, 3, 1)
+    await hold_limited(store, 3, 1)
     await store.admit(limit=10)
-    await _held(store, 1, 3)
+    await hold_limited(store, 1, 3)
     assert (await store.admit(limit=10)).jobs == 2
     assert (await limit_of(store)).max_running == 3
-    await _held(store, 1, 2)
+    await hold_limited(store, 1, 2)
     assert (await store.admit(limit=10)).jobs == 0
     known = await limit_of(store)
     assert (known.max_running, known.admitted, known.held) == (2, 3, 2)
@@ -354,7 +346,7 @@ async def test_jobs_that_nobody_takes_give_way(store: Store, clock: ManualClock)
 async def test_jobs_that_nobody_takes_stay_where_nobody_else_waits(
     store: Store, clock: ManualClock
 ) -> None:
-    (job_id,) = await _held(store, 1)
+    (job_id,) = await hold_limited(store, 1)
     await store.admit(limit=10)
     clock.advance(60)
     await store.admit(limit=10)
@@ -366,7 +358,7 @@ async def test_jobs_that_nobody_takes_stay_where_nobody_else_waits(
 
 async def test_limits_are_listed_by_name_in_pages(store: Store) -> None:
     for key in ("c", "a", "b"):
-        await _held(store, 1, key=key)
+        await hold_limited(store, 1, key=key)
     await store.admit(limit=10)
     assert [each.key for each in await store.limits()] == ["a", "b", "c"]
     assert [each.key for each in await store.limits(limit=2)] == ["a", "b"]

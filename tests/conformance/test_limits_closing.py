@@ -14,7 +14,6 @@ from offpath.store.protocol import Store
 from tests.conformance.builders import (
     START,
     end,
-    enqueue,
     join,
     start,
     succeed,
@@ -23,9 +22,9 @@ from tests.conformance.builders import (
 )
 from tests.conformance.workflow_builders import (
     fates,
+    hold_limited,
     ids_of,
     limit_of,
-    limited,
     reason_of,
     settle_with,
 )
@@ -33,18 +32,9 @@ from tests.conformance.workflow_builders import (
 pytestmark = pytest.mark.needs("limits")
 
 
-async def _held(
-    store: Store, count: int, max_running: int | None = 1, key: str = "api"
-) -> list[str]:
-    """So many held jobs; their ids."""
-    jobs = [limited(key, max_running) for _ in range(count)]
-    await enqueue(store, *jobs)
-    return ids_of(jobs)
-
-
 async def test_a_closed_key_admits_nothing(store: Store) -> None:
     await join(store)
-    ids = await _held(store, 3, 3)
+    ids = await hold_limited(store, 3, 3)
     await store.admit(limit=1)
     assert await store.close_limit("api") == 1
     assert (await store.admit(limit=10)).jobs == 0
@@ -60,7 +50,7 @@ async def test_a_closed_key_admits_nothing(store: Store) -> None:
 
 async def test_running_jobs_of_a_closed_key_go_on(store: Store) -> None:
     await join(store)
-    await _held(store, 2, 2)
+    await hold_limited(store, 2, 2)
     await store.admit(limit=10)
     job = await take_one(store)
     assert await store.close_limit("api") == 1
@@ -71,7 +61,7 @@ async def test_running_jobs_of_a_closed_key_go_on(store: Store) -> None:
 
 @pytest.mark.parametrize("how", ["until", "seconds"])
 async def test_a_key_cools_down(store: Store, clock: ManualClock, how: str) -> None:
-    await _held(store, 1)
+    await hold_limited(store, 1)
     if how == "until":
         await store.close_limit("api", until=START + timedelta(seconds=10))
     else:
@@ -87,7 +77,7 @@ async def test_a_key_cools_down(store: Store, clock: ManualClock, how: str) -> N
 
 
 async def test_an_earlier_end_shortens_nothing(store: Store, clock: ManualClock) -> None:
-    await _held(store, 1)
+    await hold_limited(store, 1)
     await store.close_limit("api", seconds=20)
     await store.close_limit("api", seconds=5)
     clock.advance(10)
@@ -100,14 +90,14 @@ async def test_an_earlier_end_shortens_nothing(store: Store, clock: ManualClock)
 
 async def test_a_key_may_be_closed_before_it_is_known(store: Store) -> None:
     assert await store.close_limit("new") == 0
-    await _held(store, 1, key="new")
+    await hold_limited(store, 1, key="new")
     assert (await store.admit(limit=10)).jobs == 0
     assert not await store.open_limit("unknown")
 
 
 async def test_a_snooze_may_cool_its_key_down(store: Store, clock: ManualClock) -> None:
     await join(store)
-    ids = await _held(store, 4, 3)
+    ids = await hold_limited(store, 4, 3)
     await store.admit(limit=10)
     first, second = await take(store, limit=2)
     await settle_with(store, first, Effects(), Snoozed(delay=5, cool_down=10))
@@ -133,7 +123,7 @@ async def test_a_cool_down_without_a_limit_is_a_snooze(store: Store) -> None:
 
 async def test_what_is_given_back_to_a_closed_key_is_held(store: Store, clock: ManualClock) -> None:
     await join(store)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     job = await take_one(store)
     await store.close_limit("api", seconds=60)
@@ -149,7 +139,7 @@ async def test_what_is_given_back_to_a_closed_key_is_held(store: Store, clock: M
 
 async def test_what_is_rescued_for_a_closed_key_is_held(store: Store, clock: ManualClock) -> None:
     await join(store, lease=30)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await take_one(store)
     await store.close_limit("api")
@@ -167,7 +157,7 @@ async def test_a_rescued_job_keeps_its_turn_however_long_it_ran(
     store: Store, clock: ManualClock
 ) -> None:
     await join(store, lease=30)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await take_one(store)
     clock.advance(31)
@@ -182,7 +172,7 @@ async def test_a_job_that_died_with_its_worker_holds_no_room(
     store: Store, clock: ManualClock
 ) -> None:
     await join(store, lease=30)
-    ids = await _held(store, 2)
+    ids = await hold_limited(store, 2)
     await store.admit(limit=10)
     await take_one(store)
     clock.advance(31)

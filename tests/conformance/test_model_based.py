@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,7 +22,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 from msgspec.structs import replace
 
@@ -41,7 +38,7 @@ from tests.conformance.backends import Backend
 from tests.conformance.builders import START, worker_info
 from tests.conformance.model_announcements import forget_announcements, said_of_jobs
 from tests.conformance.model_order import handed_out
-from tests.conformance.model_place import Place
+from tests.conformance.model_place import EXAMPLES, Place, play
 from tests.conformance.model_values import (
     IDS,
     TASKS,
@@ -446,30 +443,8 @@ class Machine(RuleBasedStateMachine):
         self._place.clean = True
 
 
-EXAMPLES = int(os.environ.get("OFFPATH_TEST_EXAMPLES", "20"))
-PHASES = [Phase.generate]
-if "OFFPATH_TEST_SHRINK" in os.environ:  # takes minutes, so only on demand
-    PHASES.append(Phase.shrink)
-
-
 # in proportion to the work: an alarm is raised wherever the loop is, in a task of a store too
 @pytest.mark.needs("workflows")  # the random calls ask for every part of the contract
 @pytest.mark.timeout(300 + 15 * EXAMPLES)
 def test_both_stores_answer_alike(backend: Backend, clock: ManualClock) -> None:
-    place = Place(backend, clock)
-    with asyncio.Runner() as runner:
-        try:
-            run_state_machine_as_test(
-                cast("type[Machine]", partial(Machine, runner, clock, place)),
-                settings=settings(
-                    max_examples=EXAMPLES,
-                    stateful_step_count=40,
-                    phases=PHASES,
-                    deadline=None,
-                    suppress_health_check=list(HealthCheck),
-                    database=None,
-                    report_multiple_bugs=False,
-                ),
-            )
-        finally:
-            runner.run(place.close())
+    play(Machine, backend, clock)

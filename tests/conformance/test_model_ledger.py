@@ -26,7 +26,7 @@ from offpath.store.memory import MemoryStore
 from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
 from tests.conformance.ledger_builders import NOW, STORED_VALUE, checkpoint, leaves, why
-from tests.conformance.test_model_based import EXAMPLES, PHASES
+from tests.conformance.model_place import EXAMPLES, PHASES
 
 pytestmark = pytest.mark.needs("ledger")
 

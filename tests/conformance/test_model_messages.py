@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -20,7 +19,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 from msgspec.structs import replace
 
@@ -47,8 +45,7 @@ from offpath.store.protocol import Store
 from tests.conformance.backends import Backend
 from tests.conformance.builders import uid
 from tests.conformance.message_builders import dead, finish, retry
-from tests.conformance.model_place import Place
-from tests.conformance.test_model_based import EXAMPLES, PHASES
+from tests.conformance.model_place import Place, play
 
 IDS = [uid(number * 37 % 101) for number in range(1, 101)]
 STREAMS = ["a", "b", "c"]
@@ -387,20 +384,4 @@ def _alike(answer: Any) -> Any:
 @pytest.mark.needs("workflows")  # the random calls ask for every part of the contract
 @pytest.mark.timeout(600)
 def test_both_stores_move_messages_alike(backend: Backend, clock: ManualClock) -> None:
-    place = Place(backend, clock)
-    with asyncio.Runner() as runner:
-        try:
-            run_state_machine_as_test(
-                cast("type[Machine]", partial(Machine, runner, clock, place)),
-                settings=settings(
-                    max_examples=EXAMPLES,
-                    stateful_step_count=40,
-                    phases=PHASES,
-                    deadline=None,
-                    suppress_health_check=list(HealthCheck),
-                    database=None,
-                    report_multiple_bugs=False,
-                ),
-            )
-        finally:
-            runner.run(place.close())
+    play(Machine, backend, clock)

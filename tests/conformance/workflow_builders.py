@@ -13,7 +13,7 @@ from offpath.model.limit import LimitRecord, LimitSpec, RateSpec
 from offpath.model.settlement import Outcome, Settled, Settlement, SettleStatus, Succeeded, Waiting
 from offpath.model.wait import NewSignal
 from offpath.store.protocol import Store
-from tests.conformance.builders import add, fresh_id, new_job, record, take
+from tests.conformance.builders import add, enqueue, fresh_id, new_job, record, take
 
 LATER = "later.run"
 """The task of jobs that wait at gates."""
@@ -110,6 +110,15 @@ def limited(
     """A job with a limit."""
     limit = LimitSpec(key=key, max_running=max_running, rate=rate)
     return new_job(fields.pop("task", "mail.send"), limit=limit, **fields)
+
+
+async def hold_limited(
+    store: Store, count: int, max_running: int | None = 1, key: str = "api"
+) -> list[str]:
+    """Enqueue so many jobs of one limit; their ids."""
+    jobs = [limited(key, max_running) for _ in range(count)]
+    await enqueue(store, *jobs)
+    return ids_of(jobs)
 
 
 async def limit_of(store: Store, key: str = "api") -> LimitRecord:

@@ -10,11 +10,27 @@ from typing import Any
 import psycopg
 import pytest
 
+from offpath.model.job import NewJob
 from offpath.store.postgres import PostgresStore
 from tests.servers import migrate, with_database
 
 Ask = Callable[..., list[tuple[Any, ...]]]
 Opened = Callable[..., Awaitable[PostgresStore]]
+
+ALL_SET = NewJob(
+    id="",
+    task="t",
+    input="",
+    fingerprint="f",
+    queue="q",
+    priority=-7,
+    options='{"retry":5}',
+    parent="0190c1f4-0000-7000-8000-000000000001",
+    announce=3,
+    fair_key="k",
+    headers='{"h":"1"}',
+)
+"""A plain job with every column that such a job can have, but for its id and input."""
 
 
 @pytest.fixture

@@ -16,22 +16,9 @@ from offpath.runtime.clock import ManualClock
 from offpath.store.postgres.alike import FEWEST
 from tests.conformance.builders import new_job
 
-from .conftest import Ask, Opened
+from .conftest import ALL_SET, Ask, Opened
 
 _ROWS = "select to_jsonb(j) - 'id' from offpath.job j where id::text = any (%s) order by input"
-_SET = NewJob(
-    id="",
-    task="t",
-    input="",
-    fingerprint="f",
-    queue="q",
-    priority=-7,
-    options='{"retry":5}',
-    parent="0190c1f4-0000-7000-8000-000000000001",
-    announce=3,
-    fair_key="k",
-    headers='{"h":"1"}',
-)
 
 
 def _many(like: NewJob, number: int = FEWEST) -> list[NewJob]:
@@ -44,7 +31,7 @@ def _sent(store: object) -> list[str]:
     return sent
 
 
-@pytest.mark.parametrize("like", [new_job(), _SET], ids=["defaults", "set"])
+@pytest.mark.parametrize("like", [new_job(), ALL_SET], ids=["defaults", "set"])
 @pytest.mark.parametrize("group", [None, "0190c1f4-0000-7000-8000-000000000002"])
 async def test_their_rows_are_those_of_jobs_that_differ(
     like: NewJob, group: str | None, opened: Opened, ask: Ask

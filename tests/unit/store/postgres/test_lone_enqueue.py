@@ -12,22 +12,10 @@ from offpath.model.job import NewJob, UniqueClaim
 from offpath.runtime.clock import ManualClock
 from tests.conformance.builders import new_job
 
-from .conftest import Ask, Opened
+from .conftest import ALL_SET, Ask, Opened
 
 _ROW = "select to_jsonb(j) - 'id' from offpath.job j where id::text = any (%s)"
-_SET = NewJob(
-    id="",
-    task="t",
-    input='{"a": 1}',
-    fingerprint="f",
-    queue="q",
-    priority=-7,
-    options='{"retry":5}',
-    parent="0190c1f4-0000-7000-8000-000000000001",
-    announce=3,
-    fair_key="k",
-    headers='{"h":"1"}',
-)
+_SET = replace(ALL_SET, input='{"a": 1}')
 
 
 @pytest.mark.parametrize("job", [new_job(), _SET], ids=["defaults", "set"])
