@@ -18,9 +18,10 @@ from typing import Final
 
 from offpath.economy import Clawback, ReversePayout, credits
 from offpath.economy.ledger.archive_files import write_archive
-from offpath.economy.ledger.checkpoint import seal, verify_last
+from offpath.economy.ledger.checkpoint import seal
 from offpath.economy.ledger.proof import prove
 from offpath.economy.ledger.removal import trim
+from offpath.economy.ledger.verification import verify_last
 from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import LedgerError
 from offpath.runtime.clock import ManualClock

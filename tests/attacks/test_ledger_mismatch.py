@@ -14,10 +14,10 @@ from offpath.economy import (
     sweep_fees_due,
     verify_checkpoint,
 )
-from offpath.economy.ledger.checkpoint import HISTORY, LEAVES, verify_last
 from offpath.economy.ledger.merkle import root_of
 from offpath.economy.ledger.mismatches import BREACH, MISMATCH, UNPAID, note
 from offpath.economy.ledger.signatures import signed_bytes
+from offpath.economy.ledger.verification import HISTORY, LEAVES, verify_last
 from offpath.economy.testing import FakeProvider, TestSigner
 from offpath.model.finding import FindingRecord
 from offpath.model.ledger.faults import ChainBroken, Unbalanced

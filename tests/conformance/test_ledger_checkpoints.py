@@ -13,10 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.economy.ledger import chains
-from offpath.economy.ledger.checkpoint import seal, verify_last
+from offpath.economy.ledger.checkpoint import seal
 from offpath.economy.ledger.merkle import root_of
 from offpath.economy.ledger.proof import prove
 from offpath.economy.ledger.signatures import signed_bytes
+from offpath.economy.ledger.verification import verify_last
 from offpath.economy.testing import TestSigner
 from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import Checkpoint

@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from offpath.economy.ledger.chains import Break
-from offpath.economy.ledger.checkpoint import (
+from offpath.economy.ledger.checkpoint import seal
+from offpath.economy.ledger.mismatches import note
+from offpath.economy.ledger.proof import prove
+from offpath.economy.ledger.verification import (
     HISTORY,
     LEAVES,
     ROLLED_BACK,
     SIGNATURE,
     UNBALANCED,
-    seal,
     verify_last,
 )
-from offpath.economy.ledger.mismatches import note
-from offpath.economy.ledger.proof import prove
 from offpath.economy.testing import TestSigner
 from offpath.model.ledger.faults import ChainBroken, LedgerError, Unbalanced
 from offpath.model.ledger.rates import Rates

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from offpath.economy.ledger import removal
 from offpath.economy.ledger.archive_files import verify_archives, write_archive
 from offpath.economy.ledger.archive_live import continued
-from offpath.economy.ledger.checkpoint import seal, verify_last
+from offpath.economy.ledger.checkpoint import seal
 from offpath.economy.ledger.export import export, verify_lines
 from offpath.economy.ledger.proof import prove
 from offpath.economy.ledger.recent_proof import prove_since
@@ -23,6 +23,7 @@ from offpath.economy.ledger.rolling_proof import prove_turn, turn_at
 from offpath.economy.ledger.settled_records import recorded
 from offpath.economy.ledger.statements import archived_lines, facts_of
 from offpath.economy.ledger.trim_proof import kept_hash
+from offpath.economy.ledger.verification import verify_last
 from offpath.economy.testing import TestSigner
 from offpath.errors import InvalidArgument, StoreBusy, StoreRejected
 from offpath.model.ledger.decision import Decided

@@ -22,8 +22,9 @@ import msgspec
 from offpath import App
 from offpath.economy import Economy, InvalidTransition, Receipt, SweepInput, event_key
 from offpath.economy.ledger import wire
-from offpath.economy.ledger.checkpoint import verify_checkpoint, verify_last
 from offpath.economy.ledger.rows import PayoutBody, body
+from offpath.economy.ledger.signatures import verify_checkpoint
+from offpath.economy.ledger.verification import verify_last
 from offpath.economy.testing import TestSigner
 from offpath.model.ledger.posting import PostingRecord
 from offpath.model.ledger.records import Checkpoint

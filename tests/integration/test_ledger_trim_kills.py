@@ -12,8 +12,9 @@ import pytest
 
 from offpath.economy.ledger.archive_files import verify_archives, write_archive
 from offpath.economy.ledger.archive_live import continued
-from offpath.economy.ledger.checkpoint import seal, verify_last
+from offpath.economy.ledger.checkpoint import seal
 from offpath.economy.ledger.proof import prove
+from offpath.economy.ledger.verification import verify_last
 from offpath.economy.testing import TestSigner
 from offpath.store.backends import make_store
 from offpath.store.protocol import Store

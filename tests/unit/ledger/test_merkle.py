@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpath.economy.ledger.checkpoint import verify_checkpoint
 from offpath.economy.ledger.merkle import EMPTY, GrowingTree, root_of
-from offpath.economy.ledger.signatures import Ed25519Signer, PublicKeys, signed_bytes
+from offpath.economy.ledger.signatures import (
+    Ed25519Signer,
+    PublicKeys,
+    signed_bytes,
+    verify_checkpoint,
+)
 from offpath.model.ledger.faults import ChainBroken, EconomyConfigInvalid
 from offpath.model.ledger.records import Checkpoint, Leaf
 

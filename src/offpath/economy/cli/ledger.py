@@ -48,8 +48,8 @@ from offpath.model.json_text import decode_json
 from offpath.operating.short_ids import finding_whole
 
 if TYPE_CHECKING:
-    from offpath.economy.ledger.checkpoint import SealVerifier, Verification
-    from offpath.economy.ledger.signatures import Ed25519Signer
+    from offpath.economy.ledger.signatures import Ed25519Signer, SealVerifier
+    from offpath.economy.ledger.verification import Verification
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.rates import Rate, Rates
     from offpath.model.ledger.records import Checkpoint
@@ -305,7 +305,7 @@ async def _verify(
     *,
     full: bool,
 ) -> Shown:
-    from offpath.economy.ledger.checkpoint import verify_last
+    from offpath.economy.ledger.verification import verify_last
 
     async with opened as app:
         async with noting(app, "ledger.verify", options=_full(full=full), if_possible=True) as told:
@@ -329,8 +329,8 @@ async def _noted(app: App, found: Verification) -> FindingRecord | None:
     What only says that other keys or another anchor were given than the ledger has is not a
     finding: the one who verifies may have been wrong.
     """
-    from offpath.economy.ledger.checkpoint import ROLLED_BACK, SIGNATURE
     from offpath.economy.ledger.mismatches import hint, mismatch, note
+    from offpath.economy.ledger.verification import ROLLED_BACK, SIGNATURE
 
     given = (SIGNATURE, ROLLED_BACK)
     lines = [one for one in found.lines if one not in given and not one.endswith(f": {SIGNATURE}")]

@@ -22,8 +22,7 @@ from offpath.economy.cli.ledger_views import archives_shown
 
 if TYPE_CHECKING:
     from offpath.economy.ledger.archive import ArchiveProof, ArchiveReplay
-    from offpath.economy.ledger.checkpoint import SealVerifier
-    from offpath.economy.ledger.signatures import Ed25519Signer
+    from offpath.economy.ledger.signatures import Ed25519Signer, SealVerifier
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

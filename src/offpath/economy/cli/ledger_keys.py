@@ -11,8 +11,7 @@ from offpath.cli.frame import option_group
 from offpath.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from offpath.economy.ledger.checkpoint import SealVerifier
-    from offpath.economy.ledger.signatures import Ed25519Signer
+    from offpath.economy.ledger.signatures import Ed25519Signer, SealVerifier
 
 SECRET = "OFFPATH_SIGNING_SECRET"  # noqa: S105 - the variable's name
 PRIOR = "OFFPATH_SIGNING_SECRETS_PRIOR"

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from offpath.economy.ledger.archive import ArchiveProof
     from offpath.economy.ledger.archive_live import Continuation
-    from offpath.economy.ledger.checkpoint import Verification
     from offpath.economy.ledger.export import Exported
     from offpath.economy.ledger.proof import Proof
     from offpath.economy.ledger.recent_proof import RecentProof
     from offpath.economy.ledger.rolling_proof import RollingProof
     from offpath.economy.ledger.statements import ArchivedLines
+    from offpath.economy.ledger.verification import Verification
     from offpath.model.finding import FindingRecord
     from offpath.model.ledger.posting import LinkRecord
     from offpath.model.ledger.records import AccountRecord, Checkpoint

@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from offpath.economy.ledger.chains import MOST_BREAKS, TAMPERED_HASH, Break, ChainWalk
-from offpath.economy.ledger.checkpoint import HISTORY, SIGNATURE, SealVerifier, verify_checkpoint
 from offpath.economy.ledger.merkle import Root, Tree
-from offpath.economy.ledger.signatures import NUMBERED
+from offpath.economy.ledger.signatures import NUMBERED, SealVerifier, verify_checkpoint
+from offpath.economy.ledger.verification import HISTORY, SIGNATURE
 from offpath.model.ledger.faults import LedgerError, MalformedOperation
 from offpath.model.ledger.posting import LinkRecord, PostingRecord, canonical, verified
 from offpath.model.ledger.records import Checkpoint, Leaf

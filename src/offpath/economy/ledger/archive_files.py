@@ -27,10 +27,15 @@ from offpath.economy.ledger.archive import (
     manifest,
 )
 from offpath.economy.ledger.chains import PAGE
-from offpath.economy.ledger.checkpoint import SealVerifier, verify_checkpoint
 from offpath.economy.ledger.history import all_checkpoints
 from offpath.economy.ledger.mismatches import ProvedStore, unhindered
-from offpath.economy.ledger.signatures import NUMBERED, Signer, signature_of
+from offpath.economy.ledger.signatures import (
+    NUMBERED,
+    SealVerifier,
+    Signer,
+    signature_of,
+    verify_checkpoint,
+)
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model import checks
 from offpath.model.ledger.faults import Archived, ChainBroken

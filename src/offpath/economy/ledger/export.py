@@ -24,10 +24,10 @@ from offpath.economy.ledger.chains import (
     all_sides,
     leaf_of,
 )
-from offpath.economy.ledger.checkpoint import LEAVES, SIGNATURE, SealVerifier, verify_checkpoint
 from offpath.economy.ledger.merkle import Root, Tree
-from offpath.economy.ledger.signatures import NUMBERED, VERSION
+from offpath.economy.ledger.signatures import NUMBERED, VERSION, SealVerifier, verify_checkpoint
 from offpath.economy.ledger.standings import Standings, checkpoint_of, leaf_at
+from offpath.economy.ledger.verification import LEAVES, SIGNATURE
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.faults import MalformedOperation, UnknownAccount
 from offpath.model.ledger.posting import LinkRecord

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from offpath.errors import MissingExtra
-from offpath.model.ledger.faults import EconomyConfigInvalid
+from offpath.model.ledger.faults import ChainBroken, EconomyConfigInvalid
 from offpath.model.ledger.records import Checkpoint
 
 if TYPE_CHECKING:
@@ -179,3 +179,29 @@ def _ed25519() -> Any:  # noqa: ANN401 - a module
     except ImportError as error:
         raise MissingExtra("signing checkpoints needs cryptography", "economy") from error
     return ed25519
+
+
+class SealVerifier(Protocol):
+    """The part of a signer that a verification needs: no secret."""
+
+    def verify(self, content: bytes, signature: str) -> bool:
+        """True if one of the known keys made the signature. Raises ValueError: it is not hex."""
+        ...
+
+
+def verify_checkpoint(checkpoint: Checkpoint, keys: SealVerifier) -> bool:
+    """True if one of the keys signed it. Raises ``ChainBroken`` when it is malformed."""
+    try:
+        return keys.verify(signed_bytes(checkpoint), checkpoint.signature)
+    except (ValueError, OverflowError) as error:
+        raise ChainBroken(
+            f"checkpoint {checkpoint.id} was altered, it is malformed: {error}"
+        ) from error
+
+
+def is_ours(checkpoint: Checkpoint, keys: SealVerifier) -> bool:
+    """The same, where one that is malformed is not ours."""
+    try:
+        return verify_checkpoint(checkpoint, keys)
+    except ChainBroken:
+        return False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from offpath.economy.ledger.checkpoint import Verification, verify_last
 from offpath.economy.ledger.rolling_proof import RollingProof
+from offpath.economy.ledger.verification import Verification, verify_last
 from offpath.economy.sweeps import standing, telemetry
 from offpath.economy.sweeps.context import Pass, code_of, retryable
 from offpath.economy.sweeps.reproof import lines_of, reproved

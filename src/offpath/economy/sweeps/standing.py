@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from offpath.economy.ledger.checkpoint import Verification, verify_last
 from offpath.economy.ledger.levers import Lever, resting
 from offpath.economy.ledger.mismatches import (
     BREACH,
@@ -21,6 +20,7 @@ from offpath.economy.ledger.mismatches import (
 from offpath.economy.ledger.obligations import Position
 from offpath.economy.ledger.reconciliation import ReconcileReport
 from offpath.economy.ledger.shortfalls import Explained
+from offpath.economy.ledger.verification import Verification, verify_last
 from offpath.economy.sweeps.context import Pass
 from offpath.model.ledger import money
 from offpath.model.ledger.faults import ChainBroken, Unbalanced
