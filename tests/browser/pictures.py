@@ -18,7 +18,7 @@ from tests.browser.serving import CHROMIUM, Served, served
 PAGES = (
     "", "stats", "jobs", "dead", "queues", "queues/exports", "schedules", "schedules/nightly",
     "limits", "workers", "health", "runbooks/waiting", "messages", "endpoints", "routers",
-    "routers/iu", "actions", "groups", "gates", "signals", "tasks", "tasks/album",
+    "routers/iu", "actions", "groups", "gates", "signals", "tasks", "tasks/send_mail",
     "sweeps", "config", "log",
     "endpoints/shop", "routers/iu/checks", "routers/iu/attempts",
     "act?verb=job.redrive&match=state%3Ddead&back=/dead",
@@ -107,12 +107,18 @@ async def _look(browser: Browser, site: Served, folder: Path, look: str, only: s
         "async () => (await (await fetch('api/v1/groups')).json()).items[0].id"
     )
     for path in (*PAGES, f"jobs/{job}", f"groups/{group}", (worker or "").strip("/")):
-        name = path.partition("?")[0].split("/")[0] + ("-one" if "/" in path else "") or "overview"
+        name = _name(path)
         if only and only not in name:
             continue
         await page.goto(f"{site.url}/{path}")
         await page.screenshot(path=folder / f"{name}-{look}.png", full_page=look == "phone")
     await context.close()
+
+
+def _name(path: str) -> str:
+    """The name of a page's picture: a row of a list is one, and its parts have their own."""
+    first, *rest = path.partition("?")[0].split("/")
+    return "-".join([first or "overview", *(["one"] if rest else []), *rest[1:]])
 
 
 if __name__ == "__main__":

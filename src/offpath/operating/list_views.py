@@ -22,6 +22,7 @@ from offpath.operating.documents.lists import (
 )
 from offpath.operating.graph import GraphDocument
 from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.searches import search
 from offpath.operating.views import group_record
 from offpath.runtime.ids import parse_id
 from offpath.store.browse import MOST_LOOKED_AT
@@ -40,17 +41,14 @@ async def jobs(
     """Jobs that match among the next 20,000 rows, and how far that came.
 
     ``where`` has the names of ``app.jobs.find``. ``text`` is looked for in error texts, and in
-    arguments by whoever may see these. Raises ``InvalidArgument``.
+    arguments by whoever may see these; never in what is hidden. Raises ``InvalidArgument``.
     """
     chosen = where if isinstance(where, JobFilter) else filter_of(dict(where))  # type: ignore[arg-type]
-    page = await app.store().browse(
-        chosen,
-        text=text,
-        arguments=seen.payloads,
-        limit=limit,
-        after=None if after is None else parse_id(after, "after"),
-        newest=newest,
-    )
+    place = None if after is None else parse_id(after, "after")
+    if text is None:
+        page = await app.store().browse(chosen, limit=limit, after=place, newest=newest)
+    else:
+        page = await search(app, chosen, text, seen, limit=limit, after=place, newest=newest)
     return lists.describe_page(page, MOST_LOOKED_AT)
 
 

@@ -228,3 +228,19 @@ def _change(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
         else:
             last = middle
     return low + last * _SECOND
+
+
+def explained(expression: str) -> str | None:
+    """A cron expression as a sentence, ``At 03:00 every day``; None for one that is none."""
+    try:
+        fields, _ = _parsed(expression)
+        return _explained(fields)
+    except InvalidArgument:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _explained(fields: str) -> str:
+    from cronsim import CronSim
+
+    return CronSim(fields, _LONG_AGO.replace(tzinfo=None)).explain()

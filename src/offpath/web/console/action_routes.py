@@ -27,11 +27,12 @@ from offpath.operating.verbs import Verb, verb_of
 from offpath.runtime.ids import new_id
 from offpath.web.console.action_forms import ActionForm, read_query
 from offpath.web.console.answers import json_answer
-from offpath.web.console.bodies import read_form, read_json
+from offpath.web.console.bodies import Larger, read_form, read_json
 from offpath.web.console.places import Place
 from offpath.web.console.renderer import Pages
 from offpath.web.console.stops import Stop, inside, sentence
 from offpath.web.console.visits import base_of, visit_of
+from offpath.web.viewers import Can
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -100,13 +101,13 @@ class ActionRoutes:
     # -- programs --------------------------------------------------------------------------------
 
     async def _post(self, place: Place, request: Request) -> Response:
-        asked = await read_json(request, ActionAsked)
+        asked = await read_json(request, ActionAsked, _larger(request, lambda one: one.verb))
         record = await self._asked(place, request, asked, "api")
         status = 202 if record.state is ActionState.RUNNING else 200
         return json_answer(request, self._told(place, request, record), status)
 
     async def _preview(self, place: Place, request: Request) -> Response:
-        asked = await read_json(request, ActionAsked)
+        asked = await read_json(request, ActionAsked, _larger(request, lambda one: one.verb))
         self._allow(request, _refused(lambda: verb_of(asked.verb)))
         return json_answer(request, await self._previewed(place, asked))
 
@@ -122,7 +123,7 @@ class ActionRoutes:
         return await self._confirming(place, request, form, "")
 
     async def _act(self, place: Place, request: Request) -> Response:
-        pairs = await read_form(request)
+        pairs = await read_form(request, _larger(request, lambda one: dict(one).get("verb")))
         form = _refused(lambda: ActionForm(pairs))
         try:
             asked = _refused(lambda: form.asked(action_id=form.one("action") or None))
@@ -237,6 +238,16 @@ async def _answered(place: Place, work: Callable[[App], Awaitable[T]]) -> T:
         return await place.ask(work, patience=WRITING)
     except OffpathError as error:
         raise _stop_of(error) from error
+
+
+def _larger(request: Request, verb: Callable[[T], str | None]) -> Larger[T] | None:
+    """The rule that lets in the body of a new job; None for whoever may make none."""
+    if Can.ENQUEUE not in visit_of(request).viewer.can:
+        return None
+    return lambda found: verb(found) == _NEW_JOB
+
+
+_NEW_JOB: Final = "job.enqueue"
 
 
 def _refused(read: Callable[[], T]) -> T:

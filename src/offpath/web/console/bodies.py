@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -14,36 +15,58 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 T = TypeVar("T")
+Larger = Callable[[T], bool]
+"""True for what was read if it may have a large body, as a new job may."""
 MOST_BYTES: Final = 65_536
+MOST_OF_A_JOB: Final = 2**20 + MOST_BYTES
+"""Bytes of a body that makes a job: its arguments may be a mebibyte."""
+_ESCAPED: Final = 3
+"""Bytes that a form may have for one."""
 _TIMEOUT: Final = 10.0
 _MOST_FIELDS: Final = 1_100
 
 
-async def read_form(request: Request) -> list[tuple[str, str]]:
+async def read_form(
+    request: Request, larger: Larger[list[tuple[str, str]]] | None = None
+) -> list[tuple[str, str]]:
     """The fields of a form, as browsers send one. Raises ``Stop``."""
-    body = (await _read(request)).decode("latin-1")
+    body = await _read(request, MOST_BYTES if larger is None else _ESCAPED * MOST_OF_A_JOB)
     try:
-        return parse_qsl(body, max_num_fields=_MOST_FIELDS)
+        found = parse_qsl(body.decode("latin-1"), max_num_fields=_MOST_FIELDS)
     except ValueError as error:
         raise Stop(400, "BODY_NOT_UNDERSTOOD", "The form has too many fields.") from error
+    return _bounded(body, found, larger)
 
 
-async def read_json(request: Request, kind: type[T]) -> T:
+async def read_json(request: Request, kind: type[T], larger: Larger[T] | None = None) -> T:
     """The JSON of a program. Raises ``Stop``: 415 for what a form of any page could send."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         raise Stop(415, "NOT_JSON", "The body must be JSON: Content-Type: application/json.")
+    body = await _read(request, MOST_BYTES if larger is None else MOST_OF_A_JOB)
     try:
-        return msgspec.json.decode(await _read(request), type=kind)
+        found = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Stop(400, "BODY_NOT_UNDERSTOOD", f"The body does not fit: {error}.") from error
+    return _bounded(body, found, larger)
 
 
-async def _read(request: Request) -> bytes:
+def _bounded(body: bytes, found: T, larger: Larger[T] | None) -> T:
+    """The value that was read. Raises ``Stop`` where its body is too large for its kind."""
+    if len(body) > MOST_BYTES and not (larger is not None and larger(found)):
+        raise _too_large(MOST_BYTES)
+    return found
+
+
+def _too_large(most: int) -> Stop:
+    return Stop(413, "BODY_TOO_LARGE", f"More than {most:,} bytes.")
+
+
+async def _read(request: Request, most: int) -> bytes:
     try:
-        return await read_body(request, most=MOST_BYTES, timeout=_TIMEOUT)
+        return await read_body(request, most=most, timeout=_TIMEOUT)
     except TooLargeBody:
-        raise Stop(413, "BODY_TOO_LARGE", f"More than {MOST_BYTES} bytes.") from None
+        raise _too_large(most) from None
     except SlowBody:
         raise Stop(408, "BODY_TOO_SLOW", "The body did not come.", retryable=True) from None
     except CutBody:

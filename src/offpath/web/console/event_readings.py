@@ -186,6 +186,7 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
         document=AttemptPage,
         read=_attempts,
         names=ATTEMPT_NAMES,
+        within="routers",
     ),
     DocumentReading(
         name="letters",
@@ -211,6 +212,7 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="What must hold for a router, checked now. It reads only.",
         document=RouterChecked,
         read=_checks,
+        within="routers",
     ),
     DocumentReading(
         name="routers",

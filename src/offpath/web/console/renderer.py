@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from offpath.jobs.schedules.times import explained
 from offpath.model.schedule import Timing
 from offpath.operating.documents.schedules import in_words
 from offpath.operating.targets import JobsTarget
@@ -120,6 +121,7 @@ class Pages:
             seconds=_seconds,
             sign=lambda state: _sign(state)[0],
             timing=_timing,
+            explained=explained,
             in_zone=_in_zone,
             tone=lambda state: _sign(state)[1],
             without=lambda values, name: {k: v for k, v in values.items() if k != name},

@@ -11,10 +11,28 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offpath.errors import InvalidArgument
-from offpath.jobs.schedules.times import Cron, Every, Function, NextTime, next_time
+from offpath.jobs.schedules.times import Cron, Every, Function, NextTime, explained, next_time
 from offpath.model.schedule import Timing, TimingKind
 
 MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("0 3 * * *", "At 03:00 every day"),
+        ("@daily", "At 00:00 every day"),
+        (
+            "*/5 9-17 * * 1-5",
+            "Every fifth minute from 09:00 through 17:59 on Monday through Friday",
+        ),
+        ("0 0 1 * MON", "At 00:00 on the first day of month and on Monday"),
+        ("0 0 31 2 *", None),
+        ("nightly", None),
+    ],
+)
+def test_an_expression_is_told_in_words(expression: str, words: str | None) -> None:
+    assert explained(expression) == words
 
 
 def local(cron: str, zone: str, after: str, count: int) -> list[str]:

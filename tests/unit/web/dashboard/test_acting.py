@@ -114,6 +114,27 @@ async def test_what_cannot_be_understood_is_refused(
     assert await kept(app) == []
 
 
+async def test_a_new_job_may_be_large_and_nothing_else(app: offpath.App) -> None:
+    makers = Site(dashboard(app, auth=auth.token({"ann": TOKEN}, can=auth.ADMIN)))
+    large = {"to": "a" * 900_000, "password": ""}
+    asked = {"verb": "job.enqueue", "target": {"task": "send_mail"}, "options": {"input": large}}
+    assert (await post(makers, asked)).code == 200
+    fields: dict[str, Any] = {
+        "verb": "job.enqueue",
+        "task": "send_mail",
+        "o.input": msgspec.json.encode(large),
+    }
+    assert (await submit(makers, **fields)).code == 303
+    queued = await app.jobs.find(task="send_mail", state=JobState.QUEUED)
+    assert [len(one.input) > 900_000 for one in queued.items] == [True, True]
+    paused = {"verb": "queue.pause", "target": {"name": "mail"}, "note": "a" * 70_000}
+    assert (await post(makers, paused)).code == 413
+    assert (await submit(makers, verb="queue.pause", name="mail", note="a" * 70_000)).code == 413
+    assert (await post(site_of(app), asked)).code == 413, "who may make no job sends no large one"
+    asked["options"] = {"input": {"to": "a" * 2_000_000}}
+    assert (await post(makers, asked)).code == 413
+
+
 async def test_an_id_is_of_one_action(app: offpath.App, site: Site) -> None:
     asked = {
         "id": "0198c0de-0000-7000-8000-000000000001",

@@ -124,6 +124,22 @@ async def test_guesses_are_few(site: Site) -> None:
     assert elsewhere.code == 200
 
 
+@pytest.mark.parametrize(
+    ("addresses", "other"),
+    [
+        ([f"2001:db8:1:2:{one}::7" for one in range(1, 7)], "2001:db8:1:3::7"),
+        (["10.0.0.9", *["::ffff:10.0.0.9"] * 5], "::ffff:10.0.0.10"),
+    ],
+)
+async def test_one_machine_has_no_more_guesses_by_more_addresses(
+    site: Site, addresses: list[str], other: str
+) -> None:
+    wrong = {"authorization": "Bearer not this one, surely", "accept": "application/json"}
+    codes = [(await site.ask("GET", "/jobs", headers=wrong, client=a)).code for a in addresses]
+    assert codes == [401] * 5 + [429]
+    assert (await site.ask("GET", "/jobs", headers=wrong, client=other)).code == 401
+
+
 FOREIGN = {
     "cross-site": ({"sec-fetch-site": "cross-site"}, "ORIGIN.FOREIGN"),
     "same-site": ({"sec-fetch-site": "same-site"}, "ORIGIN.FOREIGN"),

@@ -465,3 +465,24 @@ async def test_of_a_worker_that_is_gone_no_loops_are_told() -> None:
         assert "</span> stopped" in page
         assert "go well" not in page
         assert "of 100" not in page
+
+
+async def test_a_schedule_says_when_in_words(site: Site) -> None:
+    for path in ("/schedules", "/schedules/nightly"):
+        text = (await site.get(path)).text
+        assert "At 03:00 every day, Europe/Berlin" in text
+        assert "0 3 * * *" in text
+
+
+@pytest.mark.parametrize("path", ["/", "/health"])
+async def test_nothing_looks_green_beside_a_warning(site: Site, path: str) -> None:
+    text = (await site.get(path)).text
+    verdict = text.partition('aria-label="Verdict"')[2].partition("</section>")[0]
+    assert "healthy so far" in verdict
+    assert "tone-succeeded" not in verdict
+
+
+@pytest.mark.parametrize("part", ["attempts", "checks"])
+async def test_a_part_of_a_router_is_within_the_menu_of_routers(site: Site, part: str) -> None:
+    text = (await site.get(f"/routers/iu/{part}")).text
+    assert re.search(r'<a href="/routers" aria-current="page"', text)
