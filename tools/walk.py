@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(offpath.__file__).parent
 
+_SETTLED = 0.2
+"""Seconds."""
+
 
 @contextmanager
 def passed() -> Iterator[dict[str, int]]:
@@ -47,7 +50,9 @@ async def of_enqueue(url: str) -> dict[str, int]:
         return a + b
 
     async with app:
-        await add.enqueue(1, b=2)
+        for _ in range(3):
+            await add.enqueue(1, b=2)
+        await asyncio.sleep(_SETTLED)  # by then, lines that the first ones asked for are open
         with passed() as found:
             await add.enqueue(2, b=3)
     return found

@@ -18,7 +18,6 @@ from offpath.events.messages import MessagesView
 from offpath.events.registry import Events
 from offpath.events.verbs import RoutingVerbs
 from offpath.jobs.blocking.client import BlockingClient
-from offpath.jobs.client.client import Client
 from offpath.jobs.client.core import AppCore
 from offpath.jobs.client.dead_letters import DeadLetters
 from offpath.jobs.client.fates import Fates
@@ -44,7 +43,7 @@ from offpath.runtime.added_loops import ADDED_LOOPS
 from offpath.runtime.baggage import header_rules
 from offpath.runtime.clock import Clock, SystemClock
 from offpath.runtime.codec import Codec, JsonCodec
-from offpath.runtime.ids import IdGenerator, new_id, parse_id
+from offpath.runtime.ids import IdGenerator, checked_ids, new_id
 from offpath.runtime.metrics import Metrics
 from offpath.runtime.seats import checked_seat
 from offpath.runtime.threads import HandlerPool
@@ -142,7 +141,7 @@ class App(
         self._strict = strict
         self._own_extensions, self._around = surrounding(extensions, around)
         self._headers = header_rules(carry_headers, send_headers)
-        self._id_generator = id_generator
+        self._new_id = checked_ids(id_generator)
         self._on_failure = checked_seat(on_failure, "on_failure")
         self._log_context = checked_seat(log_context, "log_context", plain=True)
         self._redrive = None if redrive is None else checked_redrive(redrive)
@@ -156,7 +155,7 @@ class App(
         self.tasks: Registry[AnyTask] = Registry()
         """The tasks of this app, by name."""
         self._report = Reporter(on_error, self.clock, self.metrics)
-        self._hooks = Hooks(self._report, on_event, self.tasks, self._read_groups)
+        self._hooks = Hooks(self._report, on_event, self.tasks.known, self._read_groups)
         self._orphans = None if on_orphan_group is None else self._orphan_watch(on_orphan_group)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend.of(self.settings, store=store, clock=clock)
@@ -195,14 +194,13 @@ class App(
 
     def _made_core(self, writer: MessageWriter) -> AppCore:
         return AppCore(
-            client=Client(self._session, self._extended, self._live),
+            client=self._made_client(),
             writer=writer,
             accepted=accepted,
             report=self._report,
             opened=self._opened,
             loop=lambda: self._lifecycle.loop,
-            send=self._send,
-            new_id=self.new_id,
+            new_id=self._new_id,
             max_input_bytes=self.settings.max_input_bytes,
             sweep_added=self._sweep_added,
             swap_store=self._swap_store,
@@ -308,8 +306,7 @@ class App(
 
     def new_id(self) -> str:
         """A new id, checked: the generator may be the user's own."""
-        made = self._id_generator()
-        return made if self._id_generator is new_id else parse_id(made, "a generated id")
+        return self._new_id()
 
     def store(self) -> Store:
         """The store behind this app, open or not, seen by metrics and hooks."""

@@ -170,9 +170,9 @@ def fair_key(value: object) -> str | None:
     return None if value is None else checks.text(value, "fair_key", longest=checks.MAX_KEY)
 
 
-def limit_of(task: str, spec: LimitSpec | None) -> LimitSpec | None:
+def limit_of(task: str, spec: LimitSpec) -> LimitSpec:
     """The limit with its key: the task's name where none was given."""
-    if spec is None or spec.key != OWN_KEY:
+    if spec.key != OWN_KEY:
         return spec
     if not spec.parts:
         return replace(spec, key=task)

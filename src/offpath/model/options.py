@@ -389,13 +389,11 @@ def resolve_keys(keys: OptionLevel, below: Resolved) -> Resolved:
     )
 
 
-def claim_of(task: str, claim: UniqueClaim | None) -> UniqueClaim | None:
+def claim_of(task: str, claim: UniqueClaim) -> UniqueClaim:
     """The claim inside the task's own name space: two tasks never clash.
 
     The name is written without colons, so no two pairs of task and key are the same text.
     """
-    if claim is None:
-        return None
     name = task.replace("%", "%25").replace(":", "%3A")
     return msgspec.structs.replace(claim, key=f"{name}:{claim.key}")
 

@@ -49,7 +49,8 @@ class HeaderRules(Struct, frozen=True, kw_only=True):
 
 PLAIN: Final = HeaderRules()
 
-_carried: ContextVar[Mapping[str, str]] = ContextVar("offpath_carried", default=NO_HEADERS)
+carried: ContextVar[Mapping[str, str]] = ContextVar("offpath_carried", default=NO_HEADERS)
+"""The headers that are passed on here."""
 """The headers that a running job or message passes on to whatever it sends."""
 
 
@@ -80,22 +81,22 @@ def carrying(effects: Effects, headers: Mapping[str, str]) -> Effects:
 
 def carry_on(headers: Mapping[str, str]) -> None:
     """Pass these on from here, in this task and the threads that it calls."""
-    _carried.set(headers)
+    carried.set(headers)
 
 
 @contextmanager
 def carrying_on(headers: Mapping[str, str]) -> Iterator[None]:
     """Pass these on in the block."""
-    token = _carried.set(headers)
+    token = carried.set(headers)
     try:
         yield
     finally:
-        _carried.reset(token)
+        carried.reset(token)
 
 
 def with_carried(effects: Effects) -> Effects:
     """The effects with what is passed on here; the same ones where that is nothing."""
-    headers = _carried.get()
+    headers = carried.get()
     return carrying(effects, headers) if headers else effects
 
 

@@ -25,6 +25,11 @@ def new_id() -> str:
     return str(uuid_utils.uuid7())
 
 
+def checked_ids(generator: IdGenerator) -> IdGenerator:
+    """The generator as it is used: one of the user's own is checked at each call."""
+    return generator if generator is new_id else lambda: parse_id(generator(), "a generated id")
+
+
 def derive_id(parent: str, position: int | str) -> str:
     """The id of a parent's child at ``position``: the same inputs always give the same id.
 

@@ -192,7 +192,7 @@ class ObservedStore(_Shape):
 
     # -- doors -----------------------------------------------------------------------------
 
-    commit = _timed(Store.commit).call(effects.wrote)
+    commit = _timed(Store.commit).call(Telemetry.wrote)
     commit_within = _timed(Store.commit_within).call(effects.wrote_within)
     get_within_blocking = _from_any_thread(Store.get_within_blocking, effects.read_within)
     commit_within_blocking = _from_any_thread(Store.commit_within_blocking, effects.wrote_within)

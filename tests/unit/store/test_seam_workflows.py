@@ -35,6 +35,8 @@ from tests.conformance.builders import (
 class Rig:
     """An instrumented store, and what its observers were told."""
 
+    ends_only = False
+
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.metrics = Metrics()

@@ -46,7 +46,7 @@ class Bound:
     async def enqueue(self, jobs: Iterable[Job[S, G]], /) -> list[Handle[S, G]]: ...
     async def enqueue(self, jobs: Any, /) -> Handle[Any, Any] | list[Handle[Any, Any]]:
         """Enqueue one job or several; see :meth:`offpath.App.enqueue`."""
-        handles = await self._core.send(as_jobs(jobs), self.connection)
+        handles = await self._core.send(as_jobs(jobs), self.connection, inline=None)
         return handles[0] if isinstance(jobs, Job | Gate) else handles
 
     async def get(self, job_id: str, /) -> JobRecord:

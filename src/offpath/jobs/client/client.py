@@ -12,7 +12,7 @@ from offpath.jobs.client.groups import cancel_group
 from offpath.jobs.client.selection import the_record
 from offpath.jobs.values.gates import Gate
 from offpath.jobs.values.handle import Handle, causes_first
-from offpath.jobs.values.job import Job
+from offpath.jobs.values.job import BeginsInline, Job, begins_here
 from offpath.jobs.values.names import in_order
 from offpath.jobs.values.reruns import set_apart
 from offpath.jobs.values.standby import in_handler, standing_by
@@ -21,18 +21,31 @@ from offpath.model.effects import Effects
 from offpath.model.gate import holders, require_ends
 from offpath.model.job import OWN_REASONS, Enqueued, JobFilter, JobRecord, JobState
 from offpath.model.unsent import Unsent, unsent
-from offpath.runtime.baggage import with_carried
+from offpath.runtime.baggage import carried, with_carried
+from offpath.runtime.seats import EVERYWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from datetime import timedelta
 
     from offpath.jobs.client.session import StoreSession
     from offpath.model.gate import NewGate
     from offpath.model.group import GroupRecord
     from offpath.model.job import NewJob
+    from offpath.runtime.extension import Extension
     from offpath.runtime.extensions import Extensions
     from offpath.store.protocol import Store
+
+    Begin = Callable[[Sequence["Sent"], object], Awaitable[Handle[Any, Any]]]
+    """Begins one job in this process, or says why it cannot."""
 
 Sent = Job[Any, Any] | Gate[Any]
 MOST_MEMBERS = 100
@@ -45,17 +58,32 @@ class Client:
     def __init__(
         self,
         opened: Callable[[], Awaitable[StoreSession]],
-        extended: Callable[[], Extensions | None] = lambda: None,
-        live: Callable[[], StoreSession | None] = lambda: None,
+        live: Callable[[], StoreSession | None],
+        begin: Begin,
+        *,
+        tasks: Mapping[str, BeginsInline],
+        extended: Callable[[], Extensions | None],
+        own: Sequence[Extension],
     ) -> None:
         self._opened = opened
         self._live = live
         self._extended = extended
+        self._tasks = tasks
+        self._begin = begin
+        self._own = own
 
-    async def send(self, jobs: Sequence[Sent], within: object = None) -> list[Handle[Any, Any]]:
+    async def send(
+        self, jobs: Sequence[Sent], within: object = None, *, inline: bool | None = False
+    ) -> list[Handle[Any, Any]]:
         """Enqueue jobs and gates in one commit, or in the caller's transaction; handles in their
         order. The handle of a gate is that of its first job.
+
+        ``inline``: begin one job in this process at once; None: as its task says.
         """
+        if inline is None:
+            inline = begins_here(jobs, within, self._tasks)
+        if inline:
+            return [await self._begin(jobs, within)]
         if not jobs:
             return []
         if (lone := _lone(jobs)) is not None:
@@ -78,10 +106,11 @@ class Client:
         """Write effects in one commit, or in the caller's transaction; the store's answers."""
         # Asked without a coroutine first: all but the first call find the app open.
         store = (self._live() or await self._opened()).store
-        extensions = self._extended()
+        extensions = self._extended() if EVERYWHERE or self._own else None
         if extensions is not None and extensions.sends:
             return await _surrounded(store, effects, within, extensions)
-        effects = with_carried(effects)
+        if carried.get():
+            effects = with_carried(effects)
         if within is None:
             return await store.commit(effects)
         return await store.commit_within(within, effects)

@@ -34,8 +34,6 @@ class AppCore:
     """The open store."""
     loop: Callable[[], asyncio.AbstractEventLoop | None]
     """The event loop in which the app is open; None while it is not."""
-    send: Callable[..., Coroutine[Any, Any, list[Handle[Any, Any]]]]
-    """Enqueues jobs, or begins one."""
     new_id: Callable[[], str]
     max_input_bytes: int
     """The largest input, in bytes as it is stored."""
@@ -43,8 +41,14 @@ class AppCore:
     """Told of a sweep that was registered: workers that run already get its loop."""
     swap_store: Callable[..., Callable[[], None]]
     """Puts another store in the place of the app's; see :meth:`offpath.App._swap_store`."""
+    send: Callable[..., Coroutine[Any, Any, list[Handle[Any, Any]]]] = field(init=False)
+    """Enqueues jobs, or begins one."""
     economies: list[Any] = field(default_factory=list)
     """The economy on the app. It adds itself when it is made: the core does not import it."""
+
+    def __post_init__(self) -> None:
+        """Have the client's way at hand: each enqueue takes it."""
+        self.send = self.client.send
 
     def handle(
         self,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class ExtensionMoves:
     """Tells extensions of committed transitions. The end of a group is told without its value."""
 
+    ends_only = False
+
     def __init__(self, extensions: Extensions) -> None:
         self._extensions = extensions
 

@@ -62,6 +62,8 @@ _FATES: Final[tuple[tuple[EventKind, Fate], ...]] = (
 class Fates:
     """Writes the lines. ``tasks`` are the app's: they know how often a job may be tried."""
 
+    ends_only = True
+
     def __init__(self, tasks: Mapping[str, Runnable], detail: LogErrors = "type") -> None:
         self._tasks = tasks
         self._detail = detail

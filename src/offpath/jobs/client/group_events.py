@@ -89,6 +89,8 @@ class OrphanWatch:
     ended claims it a moment later, and tells the hook if it gets it.
     """
 
+    ends_only = True
+
     def __init__(
         self,
         hook: OnOrphanGroup,

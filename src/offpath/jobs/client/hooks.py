@@ -143,6 +143,8 @@ class Reporter:
 class Hooks:
     """The app's ``on_event`` first, then the task's. An observer of the instrumented store."""
 
+    ends_only = False
+
     def __init__(
         self,
         report: Reporter,
@@ -270,6 +272,8 @@ def done_groups(steps: Sequence[MoveStep]) -> list[str]:
 
 class EndWatch:
     """Tells who waits which jobs and groups have ended in this process; an observer as well."""
+
+    ends_only = True
 
     def __init__(
         self,

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from offpath.jobs.client.batch import Batch
-from offpath.jobs.client.client import as_jobs
+from offpath.jobs.client.client import Client, as_jobs
 from offpath.jobs.values.gates import Gate
-from offpath.jobs.values.job import Job, begins_here
+from offpath.jobs.values.job import Job
 from offpath.model.effects import Effects
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from offpath.model.ledger.decision import LedgerOp
     from offpath.model.ledger.posting import NewPosting
     from offpath.model.options import Options
+    from offpath.runtime.extension import Extension
+    from offpath.runtime.extensions import Extensions
 
 S = TypeVar("S")
 G = TypeVar("G")
@@ -40,8 +42,13 @@ class SendVerbs:
     _inline: InlineStarter | None = None
 
     if TYPE_CHECKING:
+        _own_extensions: tuple[Extension, ...]
 
         async def _session(self) -> StoreSession: ...
+
+        def _live(self) -> Any: ...  # noqa: ANN401 - the app's session
+
+        def _extended(self) -> Extensions | None: ...
 
         def _worker(
             self,
@@ -118,7 +125,7 @@ class SendVerbs:
         Raises ``UniqueConflict``, ``IdConflict``, ``WrongConnection`` and ``StoreError`` kinds;
         ``InvalidArgument`` and ``UnknownTask`` for what cannot begin here at once.
         """
-        handles = await self._send(as_jobs(jobs), within, inline=inline)
+        handles = await self._core.client.send(as_jobs(jobs), within, inline=inline)
         return handles[0] if isinstance(jobs, Job | Gate) else handles
 
     async def enqueue_by_name(
@@ -154,17 +161,19 @@ class SendVerbs:
 
         return Bound(self._core, connection)
 
-    async def _send(
-        self,
-        jobs: Sequence[Job[Any, Any] | Gate[Any]],
-        within: object,
-        *,
-        inline: bool | None = None,
-    ) -> list[Handle[Any, Any]]:
-        if inline is None:
-            inline = begins_here(jobs, within, self.tasks)
-        if not inline:
-            return await self._core.client.send(jobs, within)
+    def _made_client(self) -> Client:
+        return Client(
+            self._session,
+            self._live,
+            self._begin_here,
+            tasks=self.tasks.known,
+            extended=self._extended,
+            own=self._own_extensions,
+        )
+
+    async def _begin_here(
+        self, jobs: Sequence[Job[Any, Any] | Gate[Any]], within: object
+    ) -> Handle[Any, Any]:
         from offpath.jobs.client.inline import InlineStarter, startable
 
         job = startable(jobs, within, self.tasks)
@@ -172,4 +181,4 @@ class SendVerbs:
         await self._core.client.set_apart(jobs)
         if self._inline is None:
             self._inline = InlineStarter(lambda: self._workers, self._worker)
-        return [await self._inline.send(job, self._core.client)]
+        return await self._inline.send(job, self._core.client)

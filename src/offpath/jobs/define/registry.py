@@ -36,6 +36,8 @@ class Registry(Mapping[str, TaskT]):
 
     def __init__(self) -> None:
         self._tasks: dict[str, TaskT] = {}
+        self.known: Mapping[str, TaskT] = self._tasks
+        """The same as a plain dict: each job that is enqueued asks it several times."""
 
     def __getitem__(self, name: str) -> TaskT:
         """The task of this name. Raises ``KeyError``; :meth:`named` says more."""

@@ -124,7 +124,9 @@ class Blueprint(Struct, frozen=True, kw_only=True):
         _check_size(self.name, text, self.sender.max_input_bytes)
         mark = self.inputs.fingerprint(bound, text)
         resolved = self._resolved(args, kwargs, level)
-        name = None if resolved.id else names.child_name(mark, sent=sent)
+        # Nearly all jobs are built outside of a handler, where nothing names them.
+        unnamed = resolved.id or names.naming.get() is None
+        name = None if unnamed else names.child_name(mark, sent=sent)
         job_id = resolved.id or (self.sender.new_id() if name is None else name.id)
         new = self._new(job_id, text, mark, resolved)
         again = partial(self._again, args, kwargs, level)
@@ -161,11 +163,11 @@ class Blueprint(Struct, frozen=True, kw_only=True):
             deadline=resolved.deadline,
             deadline_in=resolved.deadline_in,
             options=resolved.run,
-            unique=claim_of(self.name, resolved.unique),
+            unique=resolved.unique and claim_of(self.name, resolved.unique),
             tags=resolved.tags,
             announce=resolved.announce,
             group_policy=resolved.group_policy,
-            limit=limit_of(self.name, resolved.limit),
+            limit=resolved.limit and limit_of(self.name, resolved.limit),
             fair_key=resolved.fair_key,
             headers=resolved.headers,
         )

@@ -90,7 +90,8 @@ class Names:
 _STEP = 1e-6
 """Seconds from one job of a list to the next."""
 
-_names: ContextVar[Names | None] = ContextVar("offpath_names", default=None)
+naming: ContextVar[Names | None] = ContextVar("offpath_names", default=None)
+"""The names for the jobs that are built here; None outside of a handler."""
 
 
 def name_after(run: NamingAttempt | None) -> None:
@@ -99,29 +100,29 @@ def name_after(run: NamingAttempt | None) -> None:
     None: after no job, also where this task was begun by a handler.
     """
     # Most handlers start with a context of their own, where nothing is set, and name nothing.
-    if run is not None or _names.get() is not None:
-        _names.set(None if run is None else Names(run))
+    if run is not None or naming.get() is not None:
+        naming.set(None if run is None else Names(run))
 
 
 @contextmanager
 def in_step(step: str) -> Iterator[None]:
     """Name what is built in the block after a step of the handler."""
-    names = _names.get()
+    names = naming.get()
     if names is None:
         yield
         return
-    token = _names.set(names.of_step(step))
+    token = naming.set(names.of_step(step))
     try:
         yield
     finally:
-        _names.reset(token)
+        naming.reset(token)
 
 
 def child_name(what: str, *, sent: bool = False) -> Name | None:
     """The name of what is built now inside a handler; None outside of one, and, if it is sent at
     once (``sent``), outside of a step.
     """
-    names = _names.get()
+    names = naming.get()
     if names is None or names.over or (sent and not names.in_step):
         return None
     return names.next(what)

@@ -11,8 +11,8 @@ from datetime import datetime
 from itertools import repeat
 from typing import Final, NamedTuple
 
-from offpath.model.group import GroupPolicy
 from offpath.model.job import NewJob
+from offpath.store.postgres.lone import fails_fast, is_plain
 from offpath.store.postgres.steps import moment
 from offpath.store.sql import Catalogue, Query, Row
 
@@ -105,27 +105,6 @@ class Alike(NamedTuple):
             return zip(ids, repeat(run_at), repeat(0))
         rooted = frozenset(roots.split(","))
         return [(one, run_at, int(one in rooted)) for one in ids]
-
-
-def is_plain(job: NewJob) -> bool:
-    """True if an independent job leaves at its default what the statements for plain ones do not
-    send.
-    """
-    return not (
-        job.delay
-        or job.run_at
-        or job.deadline
-        or job.deadline_in is not None
-        or job.unique
-        or job.limit
-        or job.tags
-        or job.dependents
-    )
-
-
-def fails_fast(job: NewJob) -> bool:
-    """True if it is a root whose group has a row from the start."""
-    return job.group_policy is GroupPolicy.FAIL_FAST and job.group_id in {None, job.id}
 
 
 def _shared(job: NewJob) -> _Shared:

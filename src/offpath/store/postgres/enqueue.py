@@ -14,15 +14,15 @@ from offpath.errors import Conflict, StoreBusy
 from offpath.model.gate import NewGate
 from offpath.model.job import Enqueued, JobState, NewJob, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
-from offpath.store.postgres.alike import Alike, Common, fails_fast
+from offpath.store.postgres.alike import Alike, Common
 from offpath.store.postgres.faults import KeyMoved
 from offpath.store.postgres.limits import Nudge, many, nudge_limits
+from offpath.store.postgres.lone import canonical, fails_fast, stands_alone
 from offpath.store.postgres.steps import (
     chunks,
     from_micros,
     ids_json,
     is_state,
-    job_id,
     moment,
     public,
     readable_time,
@@ -30,8 +30,8 @@ from offpath.store.postgres.steps import (
 )
 from offpath.store.programs.dialect import Queries, Steps, one
 from offpath.store.programs.group_work import GroupWork
-from offpath.store.refusals import id_taken, key_held, no_uuid, unknown_state
-from offpath.store.sql import Catalogue, Query, Row
+from offpath.store.refusals import id_taken, key_held, unknown_state
+from offpath.store.sql import Catalogue, Row
 
 _ROUNDS: Final = 10
 """The number of times that a key may change hands between a look and a write before we give up."""
@@ -254,7 +254,7 @@ def add_jobs(
         return [], GroupWork()
     together = many(job.limit for job in jobs)
     batch = _EnqueueBatch(
-        jobs, [_canonical(job.id) for job in jobs], _Gates.of(gates), together, holding
+        jobs, [canonical(job.id) for job in jobs], _Gates.of(gates), together, holding
     )
     # In one order: two callers that add the same keys would otherwise wait for each other.
     batch.left = _order(jobs)
@@ -293,7 +293,7 @@ def enqueue_each(
     their answers, and None for the others. The first of equal ids is added.
     """
     order = _order(jobs)
-    sent, ids = [jobs[at] for at in order], [_canonical(jobs[at].id) for at in order]
+    sent, ids = [jobs[at] for at in order], [canonical(jobs[at].id) for at in order]
     kin = Common.of(sent, ())
     alike = Alike.of(sent, ids, kin)
     if alike is not None:
@@ -310,70 +310,22 @@ def _each_answer(jobs: Sequence[NewJob], rows: Iterable[Row]) -> list[Enqueued |
     times = {job: from_micros(run_at) for job, run_at, _ in rows}
     answers: list[Enqueued | None] = []
     for job in jobs:
-        added = _canonical(job.id)
+        added = canonical(job.id)
         at = times.pop(added, None)
         made = None if at is None else Enqueued(id=job.id, job_id=added, created=True, run_at=at)
         answers.append(made)
     return answers
 
 
-def enqueue_plain(job: NewJob, now: datetime | None, *, sql: Catalogue) -> Query:
-    """One statement that adds a plain job unless something stands in its way.
-
-    It answers with the row of :func:`plain_answer`.
-    """
-    return sql["enqueue_one"](
-        now=moment(now),
-        id=_canonical(job.id),
-        task=job.task,
-        queue=job.queue,
-        # as texts: of numbers, the driver makes another statement for each size
-        priority=str(job.priority),
-        input=job.input,
-        fingerprint=job.fingerprint,
-        options=job.options,
-        parent=job.parent,
-        announce=str(job.announce),
-        fair_key=job.fair_key,
-        headers=job.headers,
-    )
-
-
-def plain_answer(job: NewJob, query: Query, rows: Sequence[Row]) -> Enqueued | None:
-    """The answer for the job that this statement was to add, if it was added."""
-    if not rows:
-        return None
-    run_at = from_micros(rows[0][0])
-    return Enqueued(id=job.id, job_id=query.params["id"], created=True, run_at=run_at)
-
-
 def independent(jobs: Sequence[NewJob]) -> bool:
-    """True if each of these can be added on its own: it joins no group that must count it, and
-    waits at no gate.
-    """
+    """True if each of these can be added on its own."""
     return all(map(stands_alone, jobs))
-
-
-def stands_alone(job: NewJob) -> bool:
-    """True of one of :func:`independent`."""
-    return (
-        (job.group_id is None or job.group_id == job.id)
-        and job.gate is None
-        and not fails_fast(job)
-    )
 
 
 def replacing_keys(jobs: Iterable[NewJob]) -> list[str]:
     """The unique keys whose holders these replace, and so lock."""
     claims = (job.unique for job in jobs)
     return sorted({one.key for one in claims if one and one.policy is UniquePolicy.REPLACE})
-
-
-def _canonical(text: str) -> str:
-    known = job_id(text)
-    if known is None:
-        raise no_uuid("job", text)
-    return known
 
 
 def _order(jobs: Sequence[NewJob]) -> list[int]:

@@ -25,10 +25,10 @@ from offpath.model.settlement import Released, Retry
 from offpath.store.events import Decide
 from offpath.store.hints import Hint
 from offpath.store.postgres import deliveries
+from offpath.store.postgres.announcements import PostgresPart
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.isolation import settle_apart
 from offpath.store.postgres.log import Horizon, LogLook, SharedLook, look_steps
-from offpath.store.postgres.part import PostgresPart
 from offpath.store.programs import events as log
 from offpath.store.programs import routers
 from offpath.store.programs.dialect import WRITES, How, Queries, Runner, embed, one

@@ -15,9 +15,9 @@ from offpath.model.limit import Admitted
 from offpath.model.settlement import Settlement, Snoozed
 from offpath.store.hints import Hint
 from offpath.store.postgres import limits
+from offpath.store.postgres.announcements import PostgresPart
 from offpath.store.postgres.effects import commit_steps
 from offpath.store.postgres.handouts import ANNOUNCE, JOB, job_of
-from offpath.store.postgres.part import PostgresPart
 from offpath.store.postgres.steps import moment, to_json
 from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.refusals import not_registered, refuse_waiting

@@ -17,7 +17,7 @@ import psycopg
 from offpath.errors import Conflict, InvalidArgument, StoreBusy, StoreRejected
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, NewJob
-from offpath.store.postgres.enqueue import stands_alone
+from offpath.store.postgres.lone import stands_alone
 
 Write = Callable[[Effects], Awaitable[list[Enqueued]]]
 """Writes all or nothing."""

@@ -9,9 +9,9 @@ from typing import TypeVar
 from offpath.model.ledger.decision import Decided, LedgerOp
 from offpath.store.hints import Hint
 from offpath.store.ledger import LedgerReads
+from offpath.store.postgres.announcements import PostgresPart
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.ledger_post import KnownAccounts, post_steps
-from offpath.store.postgres.part import PostgresPart
 from offpath.store.postgres.session import Snapshot
 from offpath.store.programs.dialect import Dialect, How, Steps
 from offpath.store.programs.store import SqlLedgerReads

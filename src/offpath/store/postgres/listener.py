@@ -23,7 +23,7 @@ import psycopg
 from psycopg import sql as compose
 
 from offpath.store.hints import Hint
-from offpath.store.postgres.resolver import NamedConnection
+from offpath.store.postgres.pool import NamedConnection
 from offpath.store.sql import Catalogue, Query
 
 _log = logging.getLogger("offpath.store.postgres")

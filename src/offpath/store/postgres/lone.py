@@ -1,4 +1,4 @@
-"""A lone statement on its way: sent in its caller's frame, answered by the event loop itself.
+"""A lone job: the statement that adds it, sent in its caller's frame, answered by the event loop.
 
 A single enqueue after the other would pay more for a task, and for the turns of the loop that start
 and end it, than for all else that its client does. Nobody is needed between the statement and its
@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 import psycopg
 
+from offpath.model.group import GroupPolicy
+from offpath.model.job import Enqueued
 from offpath.store.postgres.silence import Silence
+from offpath.store.postgres.steps import from_micros, job_id, moment
+from offpath.store.refusals import no_uuid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from offpath.model.job import NewJob
     from offpath.store.postgres.pool import Connection, Pool
     from offpath.store.programs.dialect import Rows
-    from offpath.store.sql import Query
+    from offpath.store.sql import Catalogue, Query, Row
 
 T = TypeVar("T")
 Left = Callable[["Connection", BaseException], Awaitable[None]]
@@ -26,6 +34,76 @@ Left = Callable[["Connection", BaseException], Awaitable[None]]
 
 _clearing: Final[set[asyncio.Task[None]]] = set()
 """Connections that errors have left: a task that nobody refers to could be collected."""
+
+
+def is_plain(job: NewJob) -> bool:
+    """True if an independent job leaves at its default what the statements for plain ones do not
+    send.
+    """
+    return not (
+        job.delay
+        or job.run_at
+        or job.deadline
+        or job.deadline_in is not None
+        or job.unique
+        or job.limit
+        or job.tags
+        or job.dependents
+    )
+
+
+def fails_fast(job: NewJob) -> bool:
+    """True if it is a root whose group has a row from the start."""
+    return job.group_policy is GroupPolicy.FAIL_FAST and job.group_id in {None, job.id}
+
+
+def stands_alone(job: NewJob) -> bool:
+    """True if it can be added on its own: it joins no group that must count it, and waits at no
+    gate.
+    """
+    return (
+        (job.group_id is None or job.group_id == job.id)
+        and job.gate is None
+        and not fails_fast(job)
+    )
+
+
+def enqueue_plain(job: NewJob, now: datetime | None, *, sql: Catalogue) -> Query:
+    """One statement that adds a plain job unless something stands in its way.
+
+    It answers with the row of :func:`plain_answer`.
+    """
+    return sql["enqueue_one"](
+        now=moment(now),
+        id=canonical(job.id),
+        task=job.task,
+        queue=job.queue,
+        # as texts: of numbers, the driver makes another statement for each size
+        priority=str(job.priority),
+        input=job.input,
+        fingerprint=job.fingerprint,
+        options=job.options,
+        parent=job.parent,
+        announce=str(job.announce),
+        fair_key=job.fair_key,
+        headers=job.headers,
+    )
+
+
+def plain_answer(job: NewJob, query: Query, rows: Sequence[Row]) -> Enqueued | None:
+    """The answer for the job that this statement was to add, if it was added."""
+    if not rows:
+        return None
+    run_at = from_micros(rows[0][0])
+    return Enqueued(id=job.id, job_id=query.params["id"], created=True, run_at=run_at)
+
+
+def canonical(text: str) -> str:
+    """A job's id in its canonical form. Raises ``InvalidArgument`` where it is none."""
+    known = job_id(text)
+    if known is None:
+        raise no_uuid("job", text)
+    return known
 
 
 class LoneStatement(Generic[T]):

@@ -19,7 +19,7 @@ from psycopg.pq import ExecStatus
 
 from offpath.store.hints import Hint
 from offpath.store.postgres.listener import channel
-from offpath.store.postgres.resolver import NamedConnection
+from offpath.store.postgres.pool import NamedConnection
 from offpath.store.wakes.port import NotSent
 
 ANSWERS_IN: Final = 5.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from typing import TYPE_CHECKING, Any, Final
+import select
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import psycopg
 from psycopg import AsyncRawCursor
@@ -15,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 from offpath.errors import AppClosed
 from offpath.store.postgres.address import Address
 from offpath.store.postgres.outage import POOL, quieten
-from offpath.store.postgres.resolver import NamedConnection
+from offpath.store.postgres.resolver import connected_at, with_addresses
 from offpath.store.postgres.silence import Silence, SilenceWatch
 from offpath.store.postgres.wire import Conversation
 from offpath.store.sql import Catalogue
@@ -34,6 +35,29 @@ _ASK_AFTER: Final = 10.0
 """Seconds of rest after which a connection is asked: a firewall may have dropped it unseen."""
 _ANSWERS_IN: Final = 1.0
 """Seconds that a connection has to answer such a question; it is replaced otherwise."""
+_poll = getattr(select, "poll", None)  # not there on Windows
+
+
+class NamedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection whose server's name was looked up in threads of our own."""
+
+    _eye: Any = None
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **given: Any) -> Self:  # noqa: ANN401 - the driver's
+        """Look the name up, and connect as the driver does."""
+        connection = await super().connect(await with_addresses(conninfo), **given)
+        connected_at(connection.info.host, connection.info.hostaddr)
+        return connection
+
+    def readable(self) -> bool:
+        """True if the server has said anything, or hung up, while nothing was asked."""
+        if _poll is None:
+            return False
+        if self._eye is None:
+            self._eye = _poll()
+            self._eye.register(self.fileno(), select.POLLIN)
+        return bool(self._eye.poll(0))
 
 
 class Connection(NamedConnection):

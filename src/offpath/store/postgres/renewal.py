@@ -15,9 +15,9 @@ from psycopg.abc import PQGen, PQGenConn
 from psycopg.conninfo import make_conninfo
 
 from offpath.store.postgres.address import Address
+from offpath.store.postgres.announcements import PostgresPart
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.faults import translated
-from offpath.store.postgres.part import PostgresPart
 from offpath.store.programs import workers
 from offpath.store.sql import Query
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import select
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -21,7 +20,6 @@ _RESOLVER: Final = Resolver(limit=16, patience=5.0, name="offpath-postgres-name"
 _MANY_TIMEOUT: Final = "2"
 """Seconds for each address where there are several: one that is dead must leave time for the next.
 """
-_poll = getattr(select, "poll", None)  # not there on Windows
 _worked: dict[str, str] = {}
 """Name → the address that was connected to last: it is tried first."""
 
@@ -53,27 +51,10 @@ async def with_addresses(conninfo: str, resolver: Resolver = _RESOLVER) -> str:
     return make_conninfo(conninfo, **_params(found, given))
 
 
-class NamedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection whose server's name was looked up in threads of our own."""
-
-    _eye: Any = None
-
-    @classmethod
-    async def connect(cls, conninfo: str = "", **given: Any) -> Self:  # noqa: ANN401 - the driver's
-        """Look the name up, and connect as the driver does."""
-        connection = await super().connect(await with_addresses(conninfo), **given)
-        if connection.info.hostaddr:
-            _worked[connection.info.host] = connection.info.hostaddr
-        return connection
-
-    def readable(self) -> bool:
-        """True if the server has said anything, or hung up, while nothing was asked."""
-        if _poll is None:
-            return False
-        if self._eye is None:
-            self._eye = _poll()
-            self._eye.register(self.fileno(), select.POLLIN)
-        return bool(self._eye.poll(0))
+def connected_at(host: str, address: str) -> None:
+    """Keep the address of a host that was reached: it is tried first from now on."""
+    if address:
+        _worked[host] = address
 
 
 def _params(found: list[tuple[str, str, str]], given: dict[str, Any]) -> dict[str, str]:

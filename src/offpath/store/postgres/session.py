@@ -29,8 +29,7 @@ from offpath.store.postgres.faults import (
 )
 from offpath.store.postgres.lone import LoneStatement
 from offpath.store.postgres.outage import Outage
-from offpath.store.postgres.pool import PATIENCE, POOL_PATIENCE, Connection, Pool
-from offpath.store.postgres.resolver import NamedConnection
+from offpath.store.postgres.pool import PATIENCE, POOL_PATIENCE, Connection, NamedConnection, Pool
 from offpath.store.programs.dialect import Rows, Send, Steps, one
 from offpath.store.sql import Catalogue, Query
 

@@ -33,17 +33,12 @@ from offpath.store.doors import WithinDoors
 from offpath.store.hints import Hint, Hints
 from offpath.store.postgres import deaths
 from offpath.store.postgres.address import APPLICATION, parse_address
-from offpath.store.postgres.alike import is_plain
 from offpath.store.postgres.announcements import Announcer
 from offpath.store.postgres.contention import MOMENT, Care, settle_free_steps
 from offpath.store.postgres.diagnosis import diagnose
 from offpath.store.postgres.dialect import PostgresDialect, PostgresRunner
 from offpath.store.postgres.effects import commit_steps, commit_within_steps, with_own_path
-from offpath.store.postgres.enqueue import (
-    enqueue_each,
-    enqueue_plain,
-    plain_answer,
-)
+from offpath.store.postgres.enqueue import enqueue_each
 from offpath.store.postgres.events import EventTables
 from offpath.store.postgres.flow import AdmissionTurns, FlowTables
 from offpath.store.postgres.group_commit import Joiner
@@ -54,6 +49,7 @@ from offpath.store.postgres.ledger import LedgerTables
 from offpath.store.postgres.ledger_post import KnownAccounts
 from offpath.store.postgres.listener import Listener, own_presence
 from offpath.store.postgres.log import Horizon, SharedLook
+from offpath.store.postgres.lone import enqueue_plain, is_plain, plain_answer
 from offpath.store.postgres.migrate import (
     PACKAGE,
     Migrator,

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from offpath.model.changes import ChangedJob
 from offpath.store.postgres import groups
-from offpath.store.postgres.part import PostgresPart
+from offpath.store.postgres.announcements import PostgresPart
 from offpath.store.postgres.steps import ids_json, moment, to_json
 from offpath.store.programs import waits
 from offpath.store.programs.dialect import WRITES, Runner, Send, Steps, ask, one

@@ -7,25 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from offpath.model.effects import Effects
 from offpath.model.job import Enqueued, JobRecord
-from offpath.store.telemetry import message_moves, moves
-from offpath.store.telemetry.meter import COMMITTED, Telemetry
+from offpath.store.telemetry.meter import Telemetry
 
 if TYPE_CHECKING:
     from offpath.model.ledger.decision import Decided
     from offpath.model.route import Attempt, Cursor, Decisions, Letter
     from offpath.store.events import Decide
-
-
-def wrote(telemetry: Telemetry, answers: Sequence[Enqueued], effects: Effects) -> None:
-    """Report the commit of these effects. ``answers`` are about their jobs, then their messages."""
-    jobs = effects.jobs
-    telemetry.moved(moves.enqueued(jobs, answers[: len(jobs)]))
-    if effects.messages:
-        telemetry.meter.messages.moved(message_moves.written(effects.messages, answers))
-    if effects.log:
-        telemetry.meter.messages.appended(effects.log)
-    if effects.operations:
-        telemetry.meter.operated(COMMITTED, len(effects.operations))
 
 
 def read_within(
@@ -47,7 +34,7 @@ def wrote_within(
     """Told as soon as the rows are written: they may still be rolled back, which nobody but the
     caller's database can see.
     """
-    wrote(telemetry, answers, effects)
+    telemetry.wrote(answers, effects)
 
 
 def carried_out(telemetry: Telemetry, effects: Effects, answers: Sequence[Enqueued]) -> None:
@@ -55,7 +42,7 @@ def carried_out(telemetry: Telemetry, effects: Effects, answers: Sequence[Enqueu
     about them: then it is not known which of its jobs and messages are new.
     """
     sure = Effects(log=effects.log, operations=effects.operations)
-    wrote(telemetry, answers, effects if answers else sure)
+    telemetry.wrote(answers, effects if answers else sure)
 
 
 def presumed(telemetry: Telemetry, effects: Effects) -> None:
@@ -63,7 +50,7 @@ def presumed(telemetry: Telemetry, effects: Effects) -> None:
     once, and a job is undone once.
     """
     made = [job.id for job in effects.jobs] + [message.id for message in effects.messages]
-    wrote(telemetry, [Enqueued(id=each, job_id=each, created=True) for each in made], effects)
+    telemetry.wrote([Enqueued(id=each, job_id=each, created=True) for each in made], effects)
 
 
 def compensated(telemetry: Telemetry, done: bool, job_id: str, effects: Effects) -> None:  # noqa: ARG001 - the call's own

@@ -10,28 +10,27 @@ call about other jobs.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
 
 from offpath.model.event import EventKind
 from offpath.model.job import JobState, LeasedJob
 from offpath.model.settlement import Snoozed, Waiting
+from offpath.runtime.clock import Clock
+from offpath.runtime.log import logger
+from offpath.store.telemetry import message_moves, moves
 from offpath.store.telemetry.message_moves import MessageMeter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Mapping
 
+    from offpath.model.effects import Effects
+    from offpath.model.job import Enqueued
     from offpath.model.ledger.decision import Decided
     from offpath.runtime import metrics
     from offpath.runtime.metrics import Metrics
     from offpath.store.telemetry.moves import Move, MoveStep
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Protocol
-
-from offpath.runtime.clock import Clock
-from offpath.runtime.log import logger
-from offpath.store.telemetry.moves import MoveStep
 
 NOWHERE = "none"
 """The state of a job before it is enqueued and after it is deleted, as a label."""
@@ -130,6 +129,8 @@ class _OperationTimes(dict[str, "metrics.Summary"]):
 
 class StoreMeter:
     """An observer of the instrumented store that keeps the engine's metrics."""
+
+    ends_only = False
 
     def __init__(self, registry: Metrics, backend: str) -> None:
         self._registry = registry
@@ -288,6 +289,9 @@ SAID_EVERY = 60.0
 class Observer(Protocol):
     """Sees what moves. Called after the commit; must not raise."""
 
+    ends_only: bool
+    """True if it has nothing to say of jobs that came from nowhere, as those of an enqueue."""
+
     def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Report the commit of these transitions, in this order."""
         ...
@@ -299,6 +303,7 @@ class Telemetry:
     def __init__(self, clock: Clock, meter: StoreMeter, observers: Sequence[Observer] = ()) -> None:
         self.meter = meter
         self.observers: tuple[Observer, ...] = (meter, *observers)
+        self._of_arrivals = tuple(one for one in self.observers if not one.ends_only)
         self._clock = clock
         self._said: dict[str, float] = {}
 
@@ -306,8 +311,22 @@ class Telemetry:
         """Tell every observer of these transitions of jobs."""
         if several := list(steps):
             at = self._clock.now()
-            for observer in self.observers:
+            arrived = all(step.move.left is None for step in several)
+            for observer in self._of_arrivals if arrived else self.observers:
                 observer.moved(several, at)
+
+    def wrote(self, answers: Sequence[Enqueued], effects: Effects) -> None:
+        """Tell of the commit of these effects. ``answers`` are about their jobs, then their
+        messages.
+        """
+        jobs = effects.jobs
+        self.moved(moves.enqueued(jobs, answers[: len(jobs)]))
+        if effects.messages:
+            self.meter.messages.moved(message_moves.written(effects.messages, answers))
+        if effects.log:
+            self.meter.messages.appended(effects.log)
+        if effects.operations:
+            self.meter.operated(COMMITTED, len(effects.operations))
 
     def sighted(self, table: str, columns: Iterable[str | None]) -> None:
         """Count rows that cannot be read, and say so in the log once in a while."""

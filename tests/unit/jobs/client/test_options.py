@@ -112,12 +112,12 @@ def test_retention_is_about_success() -> None:
 
 
 def test_unique_is_put_inside_the_tasks_name_space() -> None:
-    claim = claim_of("mail", resolved(Options(unique="user-7")).unique)
-    assert claim is not None
+    asked = resolved(Options(unique="user-7")).unique
+    assert asked is not None
+    claim = claim_of("mail", asked)
     assert claim.key == "mail:user-7"
     assert claim.policy is UniquePolicy.ATTACH
     assert claim.states == (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
-    assert claim_of("mail", None) is None
 
 
 def test_unique_says_all_it_can() -> None:

@@ -16,6 +16,7 @@ from offpath.model.event import EventKind, JobEvent
 from offpath.model.job import JobFilter, JobState
 from offpath.runtime.clock import ManualClock
 from offpath.store.protocol import JobRedrive
+from offpath.store.telemetry.meter import Telemetry
 from tests.unit.jobs.worker.rig import Rig, breathe
 
 
@@ -163,7 +164,7 @@ async def test_async_hooks_keep_the_order_app_first(rig: Rig) -> None:
 
     rig.task(quick, on_event=of_task)
     hooks = Hooks(rig.report, of_app, rig.tasks)
-    rig.store._telemetry.observers = (rig.store._meter, hooks)
+    rig.store._telemetry = Telemetry(rig.clock, rig.store._meter, [hooks])
     await rig.enqueue("quick")
     await rig.run()
     await hooks.flush()
