@@ -126,6 +126,7 @@ class Claimer:
         One that may not ask does not, although it cannot help it.
         """
         if not self.open:
+            # What is announced meanwhile is not looked at, so the first turn after it asks.
             self._left_behind = True
             return Turn(verdict=Verdict.EMPTY) if self.told else _SHUT
         if self.left <= 0:
@@ -133,6 +134,7 @@ class Claimer:
         # A worker without room asks nobody, so the user's function is not called for nothing.
         rest = await self._brake.rest() if self._hand.free or self._hand.joinable else 0.0
         if rest > 0:
+            # Nobody looked, so a glance that saw nothing earlier must not spare the next lease.
             self._left_behind = True
             return Turn(verdict=Verdict.EMPTY, again=rest)
         if self._has_nothing():
@@ -163,6 +165,7 @@ class Claimer:
             suspects = await self._claim_suspects(self._within(limit, taken))
         self.left -= taken + suspects
         if self._quarantine.occupied:
+            # Nothing is taken beside a suspect. The slot that it frees is the reason to ask.
             self._left_behind = True
             return None, taken + suspects
         if again is not True and self._quarantine.expected:
@@ -192,6 +195,7 @@ class Claimer:
         """Take what there is room for beside what runs."""
         most = min(self._hand.free, limit, BATCH)
         if not (self.open and most):
+            # It was not asked, so there may be something: the next free slot is a reason to ask.
             self._left_behind = True
             return None, await self._claim_to_join(limit)
         again, taken = await self._claim_in_turn(most)
@@ -216,6 +220,7 @@ class Claimer:
             answers.append(again)
             taken += got
             behind = behind or self._left_behind
+        # Each line has set it for itself, and the last one's answer says nothing of the others.
         self._left_behind = behind
         return _soonest(answers), taken
 
@@ -234,6 +239,7 @@ class Claimer:
         self, request: LeaseRequest, line: OrderLine
     ) -> tuple[bool | float | None, int]:
         most = request.limit
+        # Before the question: work that is announced before its answer has come sets it again.
         self._left_behind = False
         adopted = await self._adopt(request) if self._doubtful() else 0
         if adopted:
@@ -241,6 +247,7 @@ class Claimer:
         leased = await self._asked(request)
         taken = len(leased.jobs)
         self.more = leased.more
+        # Before the jobs begin: one that ends at once frees a slot which this answer left empty.
         self._freed = False
         self._begin(leased)
         all_of_it = taken < most and not leased.more

@@ -129,6 +129,7 @@ class Heartbeat:
         held, hinted = self._hand.jobs(), self.hinted
         if not held and not hinted:
             return
+        # Before the question: a hint that comes while it is on its way asks for another look.
         self.hinted = False
         answer = await self._store.signals(self._info.id, held)
         self._heed(answer)
@@ -144,6 +145,7 @@ class Heartbeat:
             self._report(LeaseLost(msg), "lease")
 
     def _renewed(self, at: float) -> None:
+        # The guard's thread renews as well, and may have been answered for a later time.
         self.renewed_at = max(self.renewed_at, at)
         self._holds, self._doubted = True, False
         self.open_door()

@@ -117,6 +117,7 @@ class Settler:
         batch = self._next_batch()
         if batch:
             await self._send(batch)
+        # At its own pace: a store that refuses some ends is not asked about them in every turn.
         if self._aside and self._monotonic() >= self._tried_at + PROBE:
             await self._probe()
         if self._aside:

@@ -159,6 +159,7 @@ class Listener:
                 await self._session()
             except NotDirect:
                 self._lose()
+                # Callers that wait for the connection learn now that there is none.
                 self._ready.set()
                 _log.info("a pooler is in between: hints and presence are off, polling stays")
                 return
@@ -279,6 +280,7 @@ class Listener:
         self._descriptor = None
         self.hears = False
         self._ready.clear()
+        # They were meant for the lost connection, and nobody else would answer them.
         for _, answer in self._commands:
             if not answer.done():
                 answer.set_result(0)

@@ -153,6 +153,7 @@ class Pool:
         self._closed = True
         self._watch.close()
         kept, self._kept = self._kept, None
+        # Given back first: the pool closes only what it has.
         if kept is not None:
             await self._pool.putconn(kept)
         await self._pool.close()
@@ -187,6 +188,7 @@ class Pool:
 
     def keep(self, connection: Connection) -> bool:
         """Have it ready for the next caller; False: it belongs into the driver's pool."""
+        # Those who wait for a connection are in the pool's line, so it must pass through there.
         now = connection.rested_at = asyncio.get_running_loop().time()
         if (
             self._kept is None
@@ -244,6 +246,7 @@ class Pool:
 
     async def _discard(self, connection: Connection) -> None:
         await connection.close()
+        # The pool counts it until it is back, and then makes another one in its place.
         await self._pool.putconn(connection)
 
     async def _close_unheard(self) -> None:

@@ -207,6 +207,7 @@ class Writer:
         """Take no more requests; those that were made are still carried out."""
         if not self._closing:
             self._closing = True
+            # At the end of the line: what was asked for before it is carried out first.
             self._requests.put(None)
 
     def join(self) -> None:
@@ -221,6 +222,7 @@ class Writer:
         going = True
         while going:
             drained, going = self._drain()
+            # It waits outside of the gate, where a fork need not wait for it, and works inside.
             with GATE:
                 if drained:
                     self._serving = True
@@ -278,6 +280,7 @@ class Writer:
         if not refused:
             return
         mended = Request(self._set_aside, None, False, None, None)
+        # By itself: a repeat that fails again must not undo what was set aside for the others.
         _transact(session, [mended])
         if mended.result:
             for request in refused:
@@ -297,6 +300,7 @@ class Writer:
         if self._session is None or self._session.closed:
             self._session = self._connect()
             self._log = LogWatch(self._file)
+            # Each connection counts commits of others for itself, so the old number says nothing.
             self._version = None
         return self._session
 
