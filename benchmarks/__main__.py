@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from benchmarks import (
+    bars,
     economy,
     events,
     features,
@@ -156,6 +157,36 @@ def dashboard_command(
     else:
         dashboard.show(told)
     sys.exit(0 if told["ok"] else 1)
+
+
+@main.command("bars")
+@click.option("--url", default=DEFAULT_POSTGRES, show_default=True, help="A Postgres server.")
+@click.option("--runs", default=1, show_default=True, help="Runs of all, in turns; medians.")
+@click.option("--bench", "benches", multiple=True, help="Of these alone.")
+@click.option("--backend", "backends", multiple=True, help="On these alone.")
+@click.option("--case", "cases", multiple=True, help="These cases alone.")
+@click.option("--peers", is_flag=True, help="Other libraries too; needs the package registries.")
+@click.option("--json", "as_json", is_flag=True, help="One object a line instead of a table.")
+def bars_command(
+    url: str,
+    runs: int,
+    benches: tuple[str, ...],
+    backends: tuple[str, ...],
+    cases: tuple[str, ...],
+    *,
+    peers: bool,
+    as_json: bool,
+) -> None:
+    """Every figure that has a bar: the bar, what was measured, met or missed."""
+    wanted = bars.chosen(benches, backends, cases, peers=peers)
+    title = bars.heading(runs)
+    rows = bars.measure(wanted, url, runs)
+    if as_json:
+        for row in rows:
+            click.echo(msgspec.json.encode(row))
+    else:
+        bars.show(wanted, rows, title)
+    sys.exit(0 if all(row.runs for row in rows) else 1)
 
 
 @main.command("peers")

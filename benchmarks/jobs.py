@@ -220,6 +220,8 @@ async def _idle(case: str, backend: str, url: str, workers: int) -> Measurement:
         backend=backend,
         case=case,
         cpu_s_per_min=used / _IDLE_SECONDS * 60,
+        core_percent=(used + (beside or 0.0)) / _IDLE_SECONDS * 100,
+        server_percent=None if beside is None else beside / _IDLE_SECONDS * 100,
         note=note,
     )
 

@@ -64,7 +64,9 @@ async def flat(backend: str, url: str) -> Measurement:
         late = resident()
         await worker.stop()
         await running
-    return _told("flat", backend, f"{late:.0f} MiB after {done:,} jobs, {early:.0f} after a tenth")
+    return _told(
+        "flat", backend, f"{late:.0f} MiB after {done:,} jobs, {early:.0f} after a tenth", late
+    )
 
 
 async def running(backend: str, url: str) -> Measurement:
@@ -87,7 +89,7 @@ async def running(backend: str, url: str) -> Measurement:
         over.set()
         await worker.stop()
         await task
-    return _told("running", backend, f"{there:.0f} MiB with {RUNNING:,} running jobs")
+    return _told("running", backend, f"{there:.0f} MiB with {RUNNING:,} running jobs", there)
 
 
 async def handles(backend: str, url: str) -> Measurement:
@@ -107,6 +109,7 @@ async def handles(backend: str, url: str) -> Measurement:
         "handles",
         backend,
         f"{there:.0f} MiB with {HANDLES:,} waiting handles, {before:.0f} without",
+        there,
     )
 
 
@@ -116,7 +119,7 @@ async def reconcile(backend: str, _url: str) -> Measurement:
     report = compared(WINDOW, Pulled(processor=_records(0), ledger=_records(1)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     note = f"{peak:.0f} MiB at most with {RECORDS:,} records a side, {before:.0f} before"
-    told = _told("reconcile", backend, f"{note}; {report.differing:,} differ")
+    told = _told("reconcile", backend, f"{note}; {report.differing:,} differ", peak)
     told.per_s = RECORDS / (time.perf_counter() - begun)
     return told
 
@@ -130,8 +133,10 @@ def _records(side: int) -> Iterator[ReconcileRecord]:
             )
 
 
-def _told(case: str, backend: str, note: str) -> Measurement:
-    return Measurement(bench="memory", backend=backend, case=case, note=note)
+def _told(case: str, backend: str, note: str, there: float) -> Measurement:
+    """``there``: MiB."""
+    megabytes = there * _MIB / 1e6
+    return Measurement(bench="memory", backend=backend, case=case, note=note, megabytes=megabytes)
 
 
 CASES: dict[str, Case] = {each.__name__: each for each in (flat, running, handles, reconcile)}

@@ -31,6 +31,12 @@ class Measurement(msgspec.Struct, kw_only=True):
     cpu_us_per_job: float | None = None
     cpu_s_per_min: float | None = None
     """Of an idle worker."""
+    core_percent: float | None = None
+    """Of a core, what idle workers and a Postgres server on this machine take together."""
+    server_percent: float | None = None
+    """The server's part of that."""
+    megabytes: float | None = None
+    """Resident memory in millions of bytes."""
     speed: float | None = None
     """The answer of :func:`machine_speed` at the start of the run."""
     note: str = ""

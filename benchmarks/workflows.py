@@ -13,6 +13,7 @@ import offpath
 from benchmarks.memory import resident
 from benchmarks.report import Measurement, percentile
 from offpath import Context, Limit, Plan
+from offpath.config import Settings
 
 JOBS = 10_000
 CONCURRENCY = 100
@@ -48,7 +49,8 @@ def raw_rates(_backend: str, _url: str) -> dict[str, float]:
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[offpath.App]:
     """An app on the store under test, without a worker."""
-    app = offpath.App(url, migrate=True, auto_start=False)
+    settings = Settings(max_children=JOBS + 1)
+    app = offpath.App(url, migrate=True, auto_start=False, settings=settings)
     async with app:
         yield app
 
