@@ -32,7 +32,7 @@ _FIGURES: Final = {
     "server_percent": ("server, % of a core", 1),
     "megabytes": ("MB", 0),
 }
-"""What a figure is called, and how many digits behind the point are shown."""
+"""The name of each figure, and how many digits behind the point are shown."""
 
 Ask = Callable[[Sequence[str]], Iterable[str]]
 """Runs ``python -m benchmarks`` with these words, and gives what it prints, line by line."""
@@ -47,7 +47,7 @@ class Bar(NamedTuple):
     figure: str
     bar: float
     beside: str = ""
-    """What a ratio is to, where that is not raw."""
+    """The thing that a ratio is to, where that is not raw."""
 
     @property
     def label(self) -> str:
@@ -131,7 +131,7 @@ def chosen(
 
 
 def asked(words: Sequence[str]) -> list[str]:
-    """What a process of its own prints: what ran before is in no case's memory or CPU."""
+    """The lines that a process of its own prints: what ran before is in no case's memory or CPU."""
     command = [sys.executable, "-m", "benchmarks", *words]
     sys.stderr.write(f"… {' '.join(words)}\n")
     answer = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)

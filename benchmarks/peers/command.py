@@ -14,7 +14,7 @@ import msgspec
 from benchmarks.peers.catalogue import PEERS, Peer
 from benchmarks.peers.environment import Environment
 from benchmarks.peers.measure import Figures, Sizes, measured
-from benchmarks.peers.page import page
+from benchmarks.peers.page import page, with_kept
 
 OURS = ("offpath", "offpath-sqlite")
 _ROOT = Path(__file__).parents[2]
@@ -54,7 +54,9 @@ def run(
             command=_command(peers, server, sizes),
             revision=_revision(),
         )
-        Path(write).write_text(text, encoding="utf-8")
+        place = Path(write)
+        before = place.read_text(encoding="utf-8") if place.exists() else ""
+        place.write_text(with_kept(text, before), encoding="utf-8")
 
 
 def _command(peers: Sequence[Peer], server: str, sizes: Sizes) -> str:

@@ -23,6 +23,16 @@ _COLUMNS: Sequence[tuple[str, Callable[[Figures], float | None], int]] = (
 )
 
 
+BY_HAND = "\n## What bounds each bar\n"
+"""The heading of the part that no run writes."""
+
+
+def with_kept(text: str, before: str) -> str:
+    """A new page, with the part of the one before that is written by hand."""
+    _, heading, kept = before.partition(BY_HAND)
+    return text + heading + kept
+
+
 def page(
     found: Mapping[str, Sequence[Figures]],
     peers: Sequence[Peer],

@@ -15,7 +15,7 @@ from benchmarks.peers.catalogue import PEERS, Peer
 from benchmarks.peers.command import named
 from benchmarks.peers.environment import ADAPTERS, Environment
 from benchmarks.peers.measure import Figures, Sizes, measured
-from benchmarks.peers.page import page
+from benchmarks.peers.page import page, with_kept
 
 _FEW = Sizes(jobs=40, singles=3, probes=5, slots=4, runs=1)
 
@@ -92,6 +92,15 @@ def test_the_page_has_the_range_of_each_figure_and_says_how_busy_the_machine_was
     assert "20 to 40 M steps/s" in text
     assert "load average of 0.1 to 99.0: others used the machine too" in text
     assert "appendonly no" in text
+
+
+def test_a_new_page_keeps_what_is_written_by_hand() -> None:
+    text = Path("docs/performance.md").read_text(encoding="utf-8")
+    old, by_hand = text.split("\n## What bounds each bar\n")
+
+    assert with_kept(old, text) == text
+    assert with_kept("new\n", text).endswith(by_hand)
+    assert with_kept("new\n", "old\n") == "new\n"
 
 
 def test_the_adapters_are_of_no_package_of_ours() -> None:
