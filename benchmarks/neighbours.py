@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 import offpath
 from benchmarks.report import Measurement, percentile
-from tests.attacks.bad_rows import lifted, write_bad_rows
-from tests.attacks.service import JOBS, OTHERS, name_of, populate, service
-from tests.conformance.backends import Backend
+
+if TYPE_CHECKING:
+    from tests.conformance.backends import Backend
 
 JOBS_AT_ONCE = 30
 ROUNDS = 20
@@ -47,10 +48,16 @@ async def jobs(backend: str, url: str) -> Measurement:
 
 async def others(backend: str, url: str) -> Measurement:
     """The rounds beside wrong rows in each table but that of jobs."""
+    from tests.attacks.service import OTHERS
+
     return await _measured(backend, url, "others", [name for names in OTHERS for name in names])
 
 
 async def _measured(backend: str, url: str, case: str, tables: list[str]) -> Measurement:
+    # The tests import every store, which other benchmarks would pay for in memory.
+    from tests.attacks.service import populate, service
+    from tests.conformance.backends import Backend
+
     place = url if backend == "postgres" else url.removeprefix("sqlite:///")
     async with service(url) as app:
         await populate(app)
@@ -72,6 +79,9 @@ async def _measured(backend: str, url: str, case: str, tables: list[str]) -> Mea
 @contextmanager
 def _wrong(backend: Backend, tables: list[str]) -> Iterator[int]:
     """Wrong rows in these tables: the rules of the schema about values are out of force."""
+    from tests.attacks.bad_rows import lifted, write_bad_rows
+    from tests.attacks.service import name_of
+
     names = [name_of(backend.name, table) for table in tables]
     with ExitStack() as stack:
         if names:
@@ -87,6 +97,8 @@ def _wrong(backend: Backend, tables: list[str]) -> Iterator[int]:
 
 def _templates(table: str) -> list[str]:
     """The rows that are copied: of jobs one in each state, of the others any."""
+    from tests.attacks.service import JOBS
+
     if not table.endswith("job"):
         return ["true"]
     states = [state for pair in JOBS for state in pair]
