@@ -25,15 +25,7 @@ from offpath.runtime.baggage import carried, with_carried
 from offpath.runtime.seats import EVERYWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Awaitable,
-        Callable,
-        Coroutine,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from offpath.jobs.client.session import StoreSession
@@ -145,9 +137,7 @@ class Client:
         created = answer.created
         return Handle(answer.job_id, self, sent.decode, sent.decode_group, created=created)
 
-    def wait(
-        self, job_id: str, timeout: float | timedelta | None
-    ) -> Coroutine[Any, Any, JobRecord]:
+    def wait(self, job_id: str, timeout: float | timedelta | None) -> Awaitable[JobRecord]:
         """The record of a job once it has ended."""
         limit = None if timeout is None else seconds(timeout, "timeout")
         session = self._live()

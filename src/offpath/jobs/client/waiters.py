@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from offpath.errors import AppClosed, JobNotFound, OffpathError, WaitTimeout
 from offpath.jobs.client.standing import of_group, of_job, untaken
 from offpath.store.hints import Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from offpath.model.group import GroupRecord
     from offpath.model.job import JobRecord
@@ -73,8 +73,34 @@ class WaitedKind(Protocol):
 
 
 R = TypeVar("R", bound=WaitedKind)
-_Futures: TypeAlias = "asyncio.Future[R | OffpathError] | set[asyncio.Future[R | OffpathError]]"
+_Futures: TypeAlias = "Wait[R] | set[Wait[R]]"
 """The waits for one id: mostly one, for which a set would be as large as all the rest."""
+
+
+class Wait(asyncio.Future[R]):
+    """A wait that leaves its line by itself when it is cancelled: a frame that did so for it would
+    be as large, and there may be very many.
+    """
+
+    __slots__ = ("_line", "_wanted")
+
+    def __init__(self, line: WaitLine[R], wanted: str) -> None:
+        super().__init__()
+        self._line = line
+        self._wanted = wanted
+
+    def cancel(self, msg: object = None) -> bool:
+        """Leave the line, as a task does for what it awaits when it is cancelled."""
+        if not self.done():
+            self._line.leave(self._wanted, self)
+        return super().cancel(msg)
+
+    def answer(self, answer: R | OffpathError) -> None:
+        """End the wait with a record, or with an error."""
+        if isinstance(answer, OffpathError):
+            self.set_exception(answer)
+        else:
+            self.set_result(answer)
 
 
 class WaitLine(Generic[R]):
@@ -97,10 +123,12 @@ class WaitLine(Generic[R]):
         self.ended = ended
         self.waiting: dict[str, _Futures[R]] = {}
         self.suspects: set[str] = set()
+        self.left: Callable[[], None] = _unheard
+        """Hears that somebody waits no more."""
 
-    def enter(self, wanted: str) -> asyncio.Future[R | OffpathError]:
+    def enter(self, wanted: str) -> Wait[R]:
         """Begin to wait."""
-        future: asyncio.Future[R | OffpathError] = asyncio.get_running_loop().create_future()
+        future = Wait(self, wanted)
         there = self.waiting.get(wanted)
         if there is None:
             self.waiting[wanted] = future
@@ -111,7 +139,7 @@ class WaitLine(Generic[R]):
         self.suspects.add(wanted)
         return future
 
-    def leave(self, wanted: str, future: asyncio.Future[R | OffpathError]) -> None:
+    def leave(self, wanted: str, future: Wait[R]) -> None:
         """Wait no more."""
         there = self.waiting.get(wanted)
         if isinstance(there, set):
@@ -119,6 +147,7 @@ class WaitLine(Generic[R]):
         if not there or there is future:
             self.waiting.pop(wanted, None)
             self.suspects.discard(wanted)
+        self.left()
 
     def suspect(self, ids: Iterable[str]) -> bool:
         """Note that these may have ended; True if somebody waits for one of them."""
@@ -149,14 +178,14 @@ class WaitLine(Generic[R]):
         """Each waiter gets its own error: one raised twice would mix its tracebacks."""
         for future in _each(self.waiting.pop(wanted, None)):
             if not future.done():
-                future.set_result(record or _not_found(self.word, wanted))
+                future.answer(record or _not_found(self.word, wanted))
 
     def close(self) -> None:
         """End every wait."""
         for futures in self.waiting.values():
             for future in _each(futures):
                 if not future.done():
-                    future.set_result(AppClosed("the app was closed while this wait went on"))
+                    future.answer(AppClosed("the app was closed while this wait went on"))
 
 
 class Waiters:
@@ -178,6 +207,7 @@ class Waiters:
         self._groups: WaitLine[GroupRecord] = WaitLine(
             "group", self._get_groups, ended=lambda one: one.done, standing=of_group
         )
+        self._jobs.left = self._groups.left = self._left
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._unlisten: Callable[[], None] | None = None
@@ -196,8 +226,8 @@ class Waiters:
         """True if nothing runs here: no task, no polling."""
         return self._task is None
 
-    def wait(self, job_id: str, timeout: float | None) -> Coroutine[Any, Any, JobRecord]:
-        """The record of a job once it has ended.
+    def wait(self, job_id: str, timeout: float | None) -> Awaitable[JobRecord]:
+        """The record of a job once it has ended. Await it at once: the wait has begun.
 
         Raises ``WaitTimeout`` after ``timeout`` seconds, ``JobNotFound`` when there is no such
         job (any more), ``AppClosed`` when the app is closed meanwhile.
@@ -237,24 +267,36 @@ class Waiters:
 
     # -- one wait ------------------------------------------------------------------------------
 
-    async def _wait(self, line: WaitLine[R], wanted: str, timeout: float | None) -> R:  # noqa: ASYNC109
+    def _wait(self, line: WaitLine[R], wanted: str, timeout: float | None) -> Awaitable[R]:
         self._require_open()
-        if timeout is not None and timeout <= 0:
-            return await _look_once(line, wanted)
-        future = line.enter(wanted)
+        if timeout is None:
+            return self._entered(line, wanted)
+        if timeout <= 0:
+            return _look_once(line, wanted)
+        return self._within(line, wanted, timeout)
+
+    def _entered(self, line: WaitLine[R], wanted: str) -> Wait[R]:
+        wait = line.enter(wanted)
+        self._serve()
+        return wait
+
+    async def _within(self, line: WaitLine[R], wanted: str, timeout: float) -> R:  # noqa: ASYNC109
+        """The record, or an error when the clock's timeout comes first."""
+        wait = self._entered(line, wanted)
+        sleeper = asyncio.ensure_future(self.clock.sleep(timeout))
         try:
-            self._serve()
-            # A wait without a limit is one frame: there may be very many of them.
-            answer = await (future if timeout is None else self._first(future, timeout))
+            await asyncio.wait((wait, sleeper), return_when=asyncio.FIRST_COMPLETED)
+            if wait.done():
+                return wait.result()
         finally:
-            line.leave(wanted, future)
-            if not len(self):
-                self._wake.set()
-        if answer is None:
-            raise await _late(line, wanted, f"had not ended after {timeout:g} s")
-        if isinstance(answer, OffpathError):
-            raise answer
-        return answer
+            sleeper.cancel()
+            if not (wait.cancel() or wait.cancelled()):
+                wait.exception()  # whoever was cancelled just then does not ask for it
+        raise await _late(line, wanted, f"had not ended after {timeout:g} s")
+
+    def _left(self) -> None:
+        if not len(self):
+            self._wake.set()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -268,19 +310,6 @@ class Waiters:
         if self._task is None:
             self._polled_at = self.clock.monotonic()
             self._task = asyncio.create_task(self._run(), name="offpath waiters")
-
-    async def _first(
-        self,
-        future: asyncio.Future[R | OffpathError],
-        timeout: float,  # noqa: ASYNC109
-    ) -> R | OffpathError | None:
-        """The answer, or None when the clock's timeout comes first."""
-        sleeper = asyncio.ensure_future(self.clock.sleep(timeout))
-        try:
-            await asyncio.wait((future, sleeper), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeper.cancel()
-        return future.result() if future.done() else None
 
     async def _get(self, ids: Sequence[str]) -> Sequence[JobRecord]:
         return await self._store.get(ids)
@@ -344,7 +373,11 @@ class Waiters:
             self._wake.set()
 
 
-def _each(futures: _Futures[R] | None) -> Iterable[asyncio.Future[R | OffpathError]]:
+def _unheard() -> None:
+    """Nobody listens yet."""
+
+
+def _each(futures: _Futures[R] | None) -> Iterable[Wait[R]]:
     if futures is None:
         return ()
     return futures if isinstance(futures, set) else (futures,)

@@ -12,7 +12,7 @@ from offpath.model.job import DeadReason, JobRecord, JobState, Progress
 from offpath.model.other_words import OF_HANDLE, refusing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Awaitable, Callable, Generator, Iterable
     from datetime import timedelta
 
     from offpath.model.group import GroupRecord
@@ -23,7 +23,7 @@ _progress_decoder = msgspec.json.Decoder(Progress)
 class Desk(Protocol):
     """The app, where handles ask: it is open."""
 
-    async def wait(self, job_id: str, timeout: float | timedelta | None) -> JobRecord:  # noqa: ASYNC109
+    def wait(self, job_id: str, timeout: float | timedelta | None) -> Awaitable[JobRecord]:
         """The record of a job once it has ended."""
         ...
 
@@ -145,7 +145,10 @@ class Handle(Generic[S_co, G_co]):
         does not exist: its retention has passed, or the transaction it was enqueued within is
         not committed.
         """
-        return cast("S_co", result_of(await self._desk.wait(self._id, timeout), self._decode))
+        waiting, decode = self._desk.wait(self._id, timeout), self._decode
+        del self  # very many may wait, and a handle that nobody else has need not wait with them
+        value: S_co = result_of(await waiting, decode)
+        return value
 
     async def status(self) -> JobRecord:
         """Everything the store knows of the job now. Raises ``JobNotFound``."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
+from offpath import App
 from offpath.errors import AppClosed, JobNotFound, StoreUnavailable, WaitTimeout
 from offpath.jobs.client.waiters import PollPace, Waiters
 from offpath.model.effects import Effects
@@ -178,11 +180,12 @@ async def test_a_timeout_leaves_nothing_behind(
     assert clock.sleeping == 0
 
 
+@pytest.mark.parametrize("limit", [100.0, None])
 async def test_a_cancelled_wait_leaves_nothing_behind(
-    store: Counting, waiters: Waiters, clock: ManualClock
+    limit: float | None, store: Counting, waiters: Waiters, clock: ManualClock
 ) -> None:
     ids = await add(store, 3)
-    waiting = start(waiters, ids, timeout=100.0)
+    waiting = start(waiters, ids, limit)
     await settle_down()
     for each in waiting:
         each.cancel()
@@ -190,6 +193,23 @@ async def test_a_cancelled_wait_leaves_nothing_behind(
     await settle_down()
     assert (len(waiters), waiters.idle) == (0, True)
     assert clock.sleeping == 0
+
+
+async def test_a_cancelled_task_takes_its_wait_out_of_the_line(
+    store: Counting, waiters: Waiters
+) -> None:
+    (job,) = await add(store)
+
+    async def waits() -> None:
+        await waiters.wait(job, None)
+
+    task = asyncio.create_task(waits())
+    await settle_down()
+    task.cancel()
+    await asyncio.wait([task])
+    await settle_down()
+    assert task.cancelled()
+    assert (len(waiters), waiters.idle) == (0, True)
 
 
 async def test_no_timeout_left_asks_once(store: Counting, waiters: Waiters) -> None:
@@ -335,3 +355,19 @@ def test_the_pace_bounds_the_share_of_time() -> None:
     assert pace.shortest(10_000) == pytest.approx(0.2)
     pace.polled(found=True)
     assert pace.interval(1) == 0.05
+
+
+async def test_a_handle_that_nobody_keeps_does_not_wait_for_its_job() -> None:
+    async with App("memory://", auto_start=False) as app:
+
+        @app.task
+        async def noop() -> int:
+            return 1
+
+        handle = await noop.enqueue()
+        waiting = asyncio.create_task(handle.result())
+        await settle_down()
+        holding = [getattr(each, "__name__", "") for each in gc.get_referrers(handle)]
+        assert "result" not in holding
+        await app.worker().run_until_idle()
+        assert await waiting == 1
