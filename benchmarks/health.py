@@ -15,8 +15,9 @@ from offpath.config import Settings
 from offpath.health.probe import Probe
 from offpath.model.tally import Turn
 from offpath.runtime.clock import SystemClock
-from offpath.runtime.loop import Loop, Pace
+from offpath.runtime.loop import Loop
 from offpath.runtime.metrics import Metrics
+from offpath.runtime.pace import Pace
 
 JOBS = 20_000
 TURNS = 20_000

@@ -18,6 +18,7 @@ from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import Clock
 from offpath.runtime.log import RateLimited, adapter, bind, logger
 from offpath.runtime.loop_status import LoopState, LoopStatus
+from offpath.runtime.pace import Pace
 
 FREED: Final = "freed"
 """Brings a loop's next turn at once when this worker has found another one dead: it may have what
@@ -84,29 +85,6 @@ class Tasks:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._report(error, phase)
-
-
-class Pace(Struct, frozen=True, kw_only=True):
-    """The pace of a loop, in seconds."""
-
-    interval: float
-    """The longest rest between two turns when nothing wakes it."""
-    first_backoff: float = 0.1
-    """Wait after a first failure; doubled by each further one."""
-    longest_backoff: float = 5.0
-    jitter: float = 0.1
-    """Share by which a rest is shortened at random, so that a fleet does not poll in step."""
-
-    def rest(self, asked: float | None, chance: float) -> float:
-        """Seconds to rest when the turn asked for so many; ``chance`` is from 0 to 1."""
-        if asked is not None:
-            return max(0.0, min(asked, self.interval))
-        return self.interval * (1 - self.jitter * chance)
-
-    def backoff(self, failures: int, chance: float) -> float:
-        """Seconds to wait after so many failures in a row: half of it certain, half chance."""
-        full = self.first_backoff * 2.0 ** min(failures - 1, 30)
-        return min(full, self.longest_backoff) * (0.5 + 0.5 * chance)
 
 
 class LoopLimits(Struct, frozen=True, kw_only=True):
@@ -413,7 +391,9 @@ class Loop:
         if asked is True:
             await asyncio.sleep(0)  # others must get their turn too
             return
-        rest = self._pace.rest(None if asked is False else asked, self._chance())
+        rest = self._pace.rest(
+            None if asked is False else asked, self._chance(), self._clock.monotonic()
+        )
         await self._clock.wait(self._woken, rest)
 
     async def _troubled(self, turn: Turn) -> None:

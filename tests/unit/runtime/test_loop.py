@@ -7,8 +7,9 @@ import pytest
 from offpath.model.health import Condition
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import ManualClock
-from offpath.runtime.loop import Loop, Pace, Tasks, reporter
+from offpath.runtime.loop import Loop, Tasks, reporter
 from offpath.runtime.loop_status import LoopState
+from offpath.runtime.pace import Pace
 
 PACE = Pace(interval=10, first_backoff=1, longest_backoff=4, jitter=0)
 
@@ -332,10 +333,10 @@ async def test_a_report_that_raises_does_not_end_the_loop(caplog: pytest.LogCapt
 
 def test_jitter_shortens_rests_only() -> None:
     pace = Pace(interval=10, jitter=0.1)
-    assert pace.rest(None, 0.0) == 10
-    assert pace.rest(None, 1.0) == 9
-    assert pace.rest(99.0, 0.5) == 10
-    assert pace.rest(-1.0, 0.5) == 0
+    assert pace.rest(None, 0.0, 0.0) == 10
+    assert pace.rest(None, 1.0, 0.0) == 9
+    assert pace.rest(99.0, 0.5, 0.0) == 10
+    assert pace.rest(-1.0, 0.5, 0.0) == 0
     assert pace.backoff(10_000, 1.0) == 5
 
 

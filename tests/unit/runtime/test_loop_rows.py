@@ -9,8 +9,9 @@ import pytest
 from offpath.model.health import BAD_SHARE, CLEARED, ENOUGH, RECENT, Condition, Streak
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import ManualClock
-from offpath.runtime.loop import Loop, LoopLimits, Pace
+from offpath.runtime.loop import Loop, LoopLimits
 from offpath.runtime.loop_status import LoopStatus
+from offpath.runtime.pace import Pace
 
 BAD = Turn(verdict=Verdict.FAILED, counts={"failed": 1}, cause="1 of 1 messages failed")
 SOME_BAD = Turn(verdict=Verdict.DEGRADED, counts={"sent": 1, "failed": 1})

@@ -99,9 +99,13 @@ class Glances:
         return step
 
     async def _look(self) -> bool:
-        self._at = None  # an answer that does not come leaves nothing to trust
         idle = self._idle()
-        seen = await self._store.glance(work=idle)
+        try:
+            # The last answer is trusted meanwhile, for its time: passes turn beside the look.
+            seen = await self._store.glance(work=idle)
+        except BaseException:
+            self._at = None  # an answer that does not come leaves nothing to trust
+            raise
         self._seen, self._at = seen, self._clock.monotonic()
         if seen != EVERYTHING:  # else nothing is spared, and each pass has its own time
             for concern, wake in self._wakes.items():

@@ -7,12 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpath.errors import OffpathError
-from offpath.runtime.loop import FREED, Loop, LoopLimits, Pace
+from offpath.runtime.loop import FREED, Loop, LoopLimits
+from offpath.runtime.pace import Moments, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, ValuesView
 
     from offpath.jobs.worker.engine import Engine
+    from offpath.jobs.worker.terms import Parts
     from offpath.runtime.loop import Iteration, LoopSpec
     from offpath.runtime.loop_status import LoopStatus
     from offpath.store.hints import Hint
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 UNHURRIED = 20.0
 """Seconds between two turns of loops that are woken whenever there is something to do. They show
 by it that they live: three of them are the least window."""
+TOGETHER = 0.5
+"""Seconds between two moments at which loops turn together: as often as the most frequent one."""
 LONGEST_BACKOFF = 4.0
 """Seconds between two tries while the store is away: work goes on within 5 s of its return."""
 
@@ -38,12 +42,13 @@ class Loops:
     take the time it takes, and is only told about.
     """
 
-    def __init__(
-        self, engine: Engine, *, random: Callable[[], float], died: Callable[[str], None]
-    ) -> None:
+    def __init__(self, engine: Engine, parts: Parts, *, died: Callable[[str], None]) -> None:
         self._engine = engine
-        self._random = random
+        self._random = parts.random
         self._died = died
+        # A test's clock has no wake-ups to save.
+        phase = parts.random() * TOGETHER
+        self._moments = Moments(every=TOGETHER, phase=phase) if parts.real_time else None
         self._loops: dict[str, Loop] = {}
         self._added: dict[str, LoopSpec] = {}
 
@@ -73,7 +78,7 @@ class Loops:
             name,
             step,
             clock=self._engine.clock,
-            pace=Pace(interval=interval, longest_backoff=LONGEST_BACKOFF),
+            pace=Pace(interval=interval, longest_backoff=LONGEST_BACKOFF, moments=self._moments),
             report=self._failed,
             chance=self._random,
             limits=limits,

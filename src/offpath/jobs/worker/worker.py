@@ -100,7 +100,7 @@ class Worker:
         self._engine = Engine(parts, tasks, settings)
         self._stopper = Stopper(self._engine)
         self._state = State.NEW
-        self._loops = Loops(self._engine, random=parts.random, died=self._loop_died)
+        self._loops = Loops(self._engine, parts, died=self._loop_died)
         ends = RecentEnds(parts.metrics, parts.clock)
         self._jumps = Jumps(parts.clock, grace=settings.lease_seconds)
         tasks, queues = self._engine.hand.tasks, settings.queues

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import offpath
+from offpath.errors import StoreUnavailable
 from offpath.jobs.worker.glances import FRESH, Glances
 from offpath.jobs.worker.upkeep import NOTHING
 from offpath.jobs.worker.worker import RESCUE_EVERY
@@ -28,8 +29,17 @@ class Seen(MemoryStore):
     """A store that says what it is told to say."""
 
     names: frozenset[Concern] = frozenset()
+    error: StoreUnavailable | None = None
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock=clock)
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def glance(self, *, work: bool = True) -> frozenset[Concern]:
+        await self.answers.wait()
+        if self.error is not None:
+            raise self.error
         return self.names if work else self.names | {Concern.WORK}
 
 
@@ -38,7 +48,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.store = Seen(clock=self.clock)
+        self.store = Seen(self.clock)
         self.idle = True
         self.glances = Glances(self.store, self.clock, lambda: self.idle)
         self.answer = NOTHING
@@ -77,6 +87,29 @@ async def test_a_look_is_trusted_for_a_while(rig: Rig) -> None:
     await rig.check()
     assert rig.passes == 0
     rig.clock.advance(0.2)
+    await rig.check()
+    assert rig.passes == 1
+
+
+async def test_a_look_that_is_not_answered_yet_leaves_the_last_one_for_its_time(rig: Rig) -> None:
+    await rig.rescue()
+    rig.store.answers.clear()
+    looking = asyncio.ensure_future(rig.rescue())
+    await asyncio.sleep(0)
+    await rig.check()
+    assert rig.passes == 0
+    rig.clock.advance(FRESH + 0.1)
+    await rig.check()
+    assert rig.passes == 1
+    rig.store.answers.set()
+    await looking
+
+
+async def test_a_look_that_fails_leaves_nothing_to_trust(rig: Rig) -> None:
+    await rig.rescue()
+    rig.store.error = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        await rig.rescue()
     await rig.check()
     assert rig.passes == 1
 
