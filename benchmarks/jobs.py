@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
 
 import offpath
 from benchmarks import raw
@@ -33,8 +37,12 @@ _IDLE_SECONDS = 20.0
 _FLEET = 200
 """Idle workers at once."""
 _BULK = 1_000
-_ROUNDS = 25
+_ROUNDS = 100
 """Backlogs that are worked off in one table."""
+_HELD_ROUNDS = 30
+"""The same while a snapshot is held: as many dead rows as ten minutes at 1,000 a second leave."""
+_ENDS = 3
+"""Backlogs at either end of those, of which the median counts."""
 _LANES = 20_000
 """Tasks of others, each with a ready job."""
 
@@ -104,36 +112,81 @@ async def enqueue_bulk(backend: str, url: str) -> Measurement:
 async def process(backend: str, url: str) -> Measurement:
     """A backlog of no-op jobs through one worker, until the last one is settled."""
     async with opened(url) as (app, noop):
-        measured = await _worked_off(backend, app, noop)
+        measured = await _worked_off(backend, url, app, noop)
         await _require_succeeded(app, JOBS)
         return measured
 
 
 async def process_unvacuumed(backend: str, url: str) -> Measurement:
-    """As ``process``, many times in one table that no vacuum cleans: the last beside the first."""
+    """The case ``process``, many times in a table without a vacuum: the last beside the first.
+
+    Then a vacuum, and three more.
+    """
     async with opened(url) as (app, noop):
         if backend == "postgres":
             _leave_unvacuumed(url)
-        rounds = [await _worked_off(backend, app, noop) for _ in range(_ROUNDS)]
-        await _require_succeeded(app, JOBS * _ROUNDS)
-    first, last = rounds[0], rounds[-1]
-    last.case, last.raw_per_s = "process_unvacuumed", first.per_s
-    last.note = (
-        f"raw is the first {JOBS:,} of {JOBS * _ROUNDS:,} jobs, {first.cpu_us_per_job:.1f} µs each"
-    )
-    return last
+        rounds = [await _worked_off(backend, url, app, noop) for _ in range(_ROUNDS)]
+        told = _aged("process_unvacuumed", rounds)
+        if backend == "postgres":
+            _vacuum(url)
+            cleaned = [await _worked_off(backend, url, app, noop) for _ in range(_ENDS)]
+            told.note += f", after a vacuum {_used(cleaned):.1f}"
+        await _require_succeeded(app, JOBS * (len(rounds) + (backend == "postgres") * _ENDS))
+    return told
+
+
+async def process_beside_snapshot(backend: str, url: str) -> Measurement:
+    """The case ``process``, many times beside a snapshot of another session; then pick-ups."""
+    app = offpath.App(url, migrate=True, auto_start=False)
+
+    @app.task
+    async def probe(started: float) -> None:  # noqa: ARG001 - in the lane of the pick-ups
+        return None
+
+    async with app:
+        with _snapshot(backend, url):
+            rounds = [await _worked_off(backend, url, app, probe) for _ in range(_HELD_ROUNDS)]
+            picked = await _pickup(backend, url, 50)
+    told = _aged("process_beside_snapshot", rounds)
+    told.p50_ms, told.p99_ms = picked.p50_ms, picked.p99_ms
+    return told
+
+
+def _aged(case: str, rounds: Sequence[Measurement]) -> Measurement:
+    """The last backlogs of one table beside the first."""
+    first, last = rounds[:_ENDS], rounds[-_ENDS:]
+    return Measurement(
+        bench="jobs",
+        backend=rounds[0].backend,
+        case=case,
+        raw_per_s=median(each.per_s or 0.0 for each in first),
+        per_s=median(each.per_s or 0.0 for each in last),
+        cpu_us_per_job=median(each.cpu_us_per_job or 0.0 for each in last),
+        server_us_per_job=median(each.server_us_per_job or 0.0 for each in last),
+        cpu_ratio=_used(first) / _used(last),
+        note=f"raw is the first of {JOBS * len(rounds):,} jobs; CPU of worker and server "
+        f"{_used(first):.1f} µs a job, in the end {_used(last):.1f}",
+    ).beside({})
+
+
+def _used(rounds: Sequence[Measurement]) -> float:
+    return median((each.cpu_us_per_job or 0.0) + (each.server_us_per_job or 0.0) for each in rounds)
 
 
 async def _worked_off(
-    backend: str, app: offpath.App, noop: offpath.Task[[int], int, int]
+    backend: str, url: str, app: offpath.App, task: offpath.Task[..., Any, Any]
 ) -> Measurement:
     for first in range(0, JOBS, _BULK):
-        await app.enqueue([noop.job(n) for n in range(first, first + _BULK)])
+        await app.enqueue([task.job(n) for n in range(first, first + _BULK)])
     worker = app.worker(concurrency=CONCURRENCY)
+    server = server_cpu(url) if backend == "postgres" else None
     start, cpu = time.perf_counter(), time.process_time()
     await worker.run_until_idle()
     measured = _rate("process", backend, JOBS, start, cpu)
     await worker.stop()
+    if server is not None:
+        beside = ((server_cpu(url) or server) - server) / JOBS * 1e6
+        measured.server_us_per_job, measured.note = beside, f"the server {beside:.1f} µs a job"
     return measured
 
 
@@ -142,6 +195,33 @@ def _leave_unvacuumed(url: str) -> None:
 
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("alter table offpath.job set (autovacuum_enabled = false)")
+
+
+def _vacuum(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("vacuum offpath.job")
+
+
+@contextmanager
+def _snapshot(backend: str, url: str) -> Iterator[None]:
+    """Another session, in whose transaction what is there now stays visible."""
+    if backend == "memory":
+        yield
+    elif backend == "sqlite":
+        place = urlsplit(url).path
+        with closing(sqlite3.connect(place, isolation_level=None)) as connection:
+            connection.execute("begin")
+            connection.execute("select count(*) from offpath_job").fetchone()
+            yield
+    else:
+        import psycopg
+
+        with psycopg.connect(url) as other:
+            other.execute("set transaction isolation level repeatable read")
+            other.execute("select 1 from offpath.job limit 1")
+            yield
 
 
 async def process_beside_lanes(backend: str, url: str) -> Measurement:
@@ -306,6 +386,7 @@ CASES: dict[str, Case] = {
             process,
             process_beside_lanes,
             process_unvacuumed,
+            process_beside_snapshot,
         ),
         *(latency, pickup_1, pickup_50, pickup_500, idle, idle_fleet),
     )

@@ -29,6 +29,10 @@ class Measurement(msgspec.Struct, kw_only=True):
     p50_ms: float | None = None
     p99_ms: float | None = None
     cpu_us_per_job: float | None = None
+    server_us_per_job: float | None = None
+    """CPU of a Postgres server on this machine."""
+    cpu_ratio: float | None = None
+    """The CPU of worker and server a job in the beginning, as a share of that in the end."""
     cpu_s_per_min: float | None = None
     """Of an idle worker."""
     core_percent: float | None = None

@@ -29,7 +29,7 @@ RATES = ("enqueue_one", "enqueue_concurrent", "enqueue_bulk", "process")
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"JOBS": 200, "_BULK": 100, "_SINGLES": 5, "_CONCURRENT": 100, "_PROBES": 3}
-    sizes |= {"_LANES": 200, "_ROUNDS": 2}
+    sizes |= {"_LANES": 200, "_ROUNDS": 2, "_HELD_ROUNDS": 2}
     for name, size in sizes.items():
         monkeypatch.setattr(jobs, name, size)
     monkeypatch.setattr(jobs, "_IDLE_SECONDS", 0.05)
