@@ -200,13 +200,13 @@ async def test_a_call_that_nobody_answers_is_given_up_in_its_own_time(
     url: str, opened: Opened
 ) -> None:
     """A network that swallows what is sent: no cancel and no goodbye gets through either."""
-    store = await opened(call_timeout=0.2, pool_size=2)
+    store = await opened(call_timeout=1.0, pool_size=2)
     with psycopg.connect(url) as holder:
         holder.execute("lock table offpath.job in access exclusive mode")
         begun = asyncio.get_running_loop().time()
         with pytest.raises(StoreUnavailable, match="did not answer in time"):
             await store.commit(Effects(jobs=(new_job(),)))
-        assert asyncio.get_running_loop().time() - begun < 3
+        assert asyncio.get_running_loop().time() - begun < 15
     assert await store.ping()
 
 

@@ -71,7 +71,7 @@ async def test_each_answer_has_its_bound_though_one_timer_serves_all(opened: Ope
     began = loop.time()
     with pytest.raises(StoreUnavailable):
         await database.write(lambda: one(_SLEEP(seconds="5")), call=True)
-    assert 0.2 <= loop.time() - began < 2
+    assert 0.2 <= loop.time() - began < 5
     assert await long  # its bound is another: it is not disturbed
 
 
