@@ -166,6 +166,7 @@ def dashboard_command(
 @click.option("--backend", "backends", multiple=True, help="On these alone.")
 @click.option("--case", "cases", multiple=True, help="These cases alone.")
 @click.option("--peers", is_flag=True, help="Other libraries too; needs the package registries.")
+@click.option("--long", is_flag=True, help="In place of them those that take half an hour.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line instead of a table.")
 def bars_command(
     url: str,
@@ -175,10 +176,11 @@ def bars_command(
     cases: tuple[str, ...],
     *,
     peers: bool,
+    long: bool,
     as_json: bool,
 ) -> None:
     """Every figure that has a bar: the bar, what was measured, met or missed."""
-    wanted = bars.chosen(benches, backends, cases, peers=peers)
+    wanted = bars.chosen(benches, backends, cases, peers=peers, long=long)
     title = bars.heading(runs)
     rows = bars.measure(wanted, url, runs)
     if as_json:

@@ -21,10 +21,11 @@ from benchmarks.report import Measurement, machine_speed
 _ROOT = Path(__file__).parents[1]
 _PEERS: Final = ("pgqueuer", "graphile-worker-batched")
 _PEER_SIZES: Final = ("--jobs", "10000", "--singles", "500", "--probes", "50", "--runs", "1")
-_AT_LEAST: Final = {"per_s", "ratio"}
+_AT_LEAST: Final = {"per_s", "ratio", "cpu_ratio"}
 _FIGURES: Final = {
     "per_s": ("a second", 0),
     "ratio": ("of raw", 2),
+    "cpu_ratio": ("of fresh, by CPU", 2),
     "p50_ms": ("p50, ms", 1),
     "p99_ms": ("p99, ms", 1),
     "cpu_us_per_job": ("CPU µs a job", 1),
@@ -109,6 +110,25 @@ BARS: Final = (
     Bar("memory", "sqlite", "handles", "megabytes", 200),
     Bar("jobs", "memory", "process", "per_s", 50_000),
 )
+_BESIDE: Final = (
+    "lanes_of_others",
+    "fair_keys",
+    "queues",
+    "scheduled",
+    "finished",
+    "limit_blocked",
+)
+LONG_BARS: Final = (
+    *(
+        Bar("leases", backend, case, "ratio", 0.83, "of plain, by CPU")
+        for backend in ("postgres", "sqlite")
+        for case in _BESIDE
+    ),
+    Bar("jobs", "postgres", "process_unvacuumed", "cpu_ratio", 0.85),
+    Bar("jobs", "postgres", "process_beside_snapshot", "cpu_ratio", 0.8),
+    Bar("jobs", "postgres", "process_beside_snapshot", "p99_ms", 100),
+)
+"""Figures of CPU for the most part: they need no quiet machine, and take half an hour."""
 PEER_BARS: Final = (
     Bar("peers", "postgres", "process_pgqueuer", "ratio", 2.2, "of PgQueuer"),
     Bar("peers", "postgres", "process_graphile-worker-batched", "ratio", 1.0, "of graphile"),
@@ -118,12 +138,17 @@ PEER_BARS: Final = (
 
 
 def chosen(
-    benches: Sequence[str], backends: Sequence[str], cases: Sequence[str], *, peers: bool
+    benches: Sequence[str],
+    backends: Sequence[str],
+    cases: Sequence[str],
+    *,
+    peers: bool,
+    long: bool = False,
 ) -> list[Bar]:
     """The bars that were asked for; all where nothing is named."""
     return [
         each
-        for each in (*BARS, *(PEER_BARS if peers else ()))
+        for each in (*(LONG_BARS if long else BARS), *(PEER_BARS if peers else ()))
         if (not benches or each.bench in benches)
         and (not backends or each.backend in backends)
         and (not cases or each.case in cases)

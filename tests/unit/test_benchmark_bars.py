@@ -24,7 +24,7 @@ def _line(**figures: float) -> str:
 
 
 def test_every_bar_is_a_figure_of_a_case_that_there_is() -> None:
-    for bar in bars.BARS:
+    for bar in (*bars.BARS, *bars.LONG_BARS):
         assert bar.case in getattr(command, bar.bench).CASES, bar
         assert bar.figure in Measurement.__struct_fields__, bar
     assert len(set(bars.BARS)) == len(bars.BARS)
@@ -63,7 +63,16 @@ def test_only_a_database_server_is_named_by_its_address() -> None:
 def test_only_what_was_asked_for_is_chosen(asked: dict[str, Sequence[str]], names: object) -> None:
     nothing: dict[str, Sequence[str]] = {"benches": (), "backends": (), "cases": ()}
 
-    assert {bar.case for bar in bars.chosen(**{**nothing, **asked}, peers=False)} == names
+    wanted = {**nothing, **asked}
+    chosen = bars.chosen(wanted["benches"], wanted["backends"], wanted["cases"], peers=False)
+
+    assert {bar.case for bar in chosen} == names
+
+
+def test_those_that_take_long_are_chosen_in_place_of_the_others() -> None:
+    long = bars.chosen([], ["postgres"], ["process_unvacuumed", "process"], peers=False, long=True)
+
+    assert [bar.case for bar in long] == ["process_unvacuumed"]
 
 
 def test_a_rate_is_to_be_at_least_its_bar_and_a_cost_at_most() -> None:
