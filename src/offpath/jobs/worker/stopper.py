@@ -87,7 +87,7 @@ class Stopper:
     async def leave(self, loops: Iterable[Loop]) -> None:
         """End the loops, and tell the store that this worker is gone, if the store listens."""
         # The loops first: a heartbeat behind the goodbye would register the worker again.
-        await self._briefly(asyncio.gather(*(loop.stop() for loop in loops)))
+        await self._briefly(_stopped(loops))
         await self._briefly(self._engine.store.deregister(self._engine.info.id))
 
     async def _until(self, done: Callable[[], bool], end: Callable[[], float]) -> bool:
@@ -110,3 +110,8 @@ class Stopper:
             task.cancel()
         elif not task.cancelled() and (error := task.exception()) is not None:
             self._engine.report(error, "stop")
+
+
+async def _stopped(loops: Iterable[Loop]) -> None:
+    # a gathering that is cut short by itself leaves an error that nobody retrieves
+    await asyncio.gather(*(loop.stop() for loop in loops))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -213,6 +214,27 @@ async def test_stop_while_the_store_hangs_is_bounded(rig: Rig) -> None:
     await rig.enqueue("quick")
     await rig.pass_time(1)
     await finished(rig, stopping(worker, timeout=1.0), 3.0)
+
+
+async def test_loops_that_do_not_end_in_time_leave_no_error_behind(rig: Rig) -> None:
+    """Nobody is there any more who could be told of it."""
+    told = list[str]()
+    running = asyncio.get_running_loop()
+    running.set_exception_handler(lambda _, context: told.append(context["message"]))
+
+    class Deaf:
+        async def stop(self) -> None:
+            await asyncio.Event().wait()
+
+    worker = await rig.started()
+    leaving = asyncio.ensure_future(worker._stopper.leave(cast("Any", [Deaf()])))
+    while not leaving.done():
+        await rig.pass_time(0.1, step=0.1)
+    await breathe()
+    del leaving
+    gc.collect()
+    running.set_exception_handler(None)
+    assert told == []
 
 
 async def test_jobs_that_an_answer_on_its_way_brings_are_given_back(rig: Rig) -> None:
