@@ -85,7 +85,8 @@ async def task(app: App, name: str) -> TaskShown:
         list_views.longest_running(app, name, limit=_SLOWEST),
     )
     found, known = _task(app, name, live, due), app.tasks.get(name)
-    queues = tuple(one.queue for one in due if one.task == name)
+    own = [one for one in due if one.task == name]
+    queues = tuple(one.queue for one in own)
     if known is None and not (found.workers or queues or tally.items or running):
         raise NotFound(f"no live worker has a task {name!r:.80}, and no job of it is due or dead")
     doc = None if known is None else known.fn.__doc__
@@ -97,6 +98,7 @@ async def task(app: App, name: str) -> TaskShown:
         result=None if known is None else known.results.schema(),
         summary=doc.strip().splitlines()[0] if doc and doc.strip() else None,
         queues=queues,
+        oldest_due_at=min((one.oldest_run_at for one in own), default=None),
         faults=faults.describe(tally).items,
         running=running,
     )

@@ -114,6 +114,8 @@ class RouterShown(RouterDocument, frozen=True, kw_only=True):
 
     letters: tuple[LetterDocument, ...]
     more_letters: bool
+    head: int
+    """The position of the newest event of its domain; 0 without one."""
 
 
 def describe_all(found: Iterable[RouterRecord], lags: Sequence[RouterLag]) -> RouterList:
@@ -129,11 +131,12 @@ def describe_shown(
     letters: Sequence[Letter],
     *,
     more: bool,
+    head: int,
     seen: Redaction = PLAIN,
 ) -> RouterShown:
     """The document of one router with its letters."""
     told = tuple(describe_letter(each, seen) for each in letters)
-    return RouterShown(**_fields(one, oldest_at), letters=told, more_letters=more)
+    return RouterShown(**_fields(one, oldest_at), letters=told, more_letters=more, head=head)
 
 
 def describe_letter(one: Letter, seen: Redaction = PLAIN) -> LetterDocument:

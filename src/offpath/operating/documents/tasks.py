@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -70,6 +71,8 @@ class TaskShown(TaskDocument, frozen=True, kw_only=True):
     """The first line of the handler's docstring."""
     queues: tuple[str, ...]
     """Queues in which jobs of it are due."""
+    oldest_due_at: datetime | None
+    """The time since when its oldest job is due."""
     faults: tuple[FaultDocument, ...]
     """The faults of its dead jobs among the newest, the most frequent first."""
     running: tuple[BriefDocument, ...]

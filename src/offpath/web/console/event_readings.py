@@ -123,12 +123,14 @@ async def _router(app: App, asking: Asking) -> RouterShown:
     record, letters, behind = await asyncio.gather(
         stored.record(), stored.letters(limit=_LETTERS + 1), app.store().router_lags()
     )
+    newest = await app.store().newest_events(domain=record.domain, limit=1)
     lags = {one.router: one.oldest_at for one in behind}
     return routers.describe_shown(
         record,
         lags.get(record.name),
         letters[:_LETTERS],
         more=len(letters) > _LETTERS,
+        head=newest[0].position if newest else 0,
         seen=asking.seen,
     )
 

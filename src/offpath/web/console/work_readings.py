@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import StrEnum
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
-from offpath.operating import code_views, job_waits, list_views
+from offpath.operating import code_views, job_waits, list_views, stats_views
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.jobs import StepList
 from offpath.operating.documents.lists import (
@@ -20,6 +21,7 @@ from offpath.operating.documents.lists import (
 )
 from offpath.operating.documents.tasks import TaskList, TaskShown
 from offpath.operating.graph import GraphDocument
+from offpath.operating.stats_views import StatChoice, StatsDocument
 from offpath.runtime.ids import parse_id
 from offpath.web.console.document_row import Asking, DocumentReading
 
@@ -78,8 +80,25 @@ async def _tasks(app: App, _: Asking) -> TaskList:
     return await code_views.tasks(app)
 
 
-async def _task(app: App, asking: Asking) -> TaskShown:
-    return await code_views.task(app, asking.path["name"])
+class TaskStanding(TaskShown, frozen=True, kw_only=True):
+    """A task with what became of its jobs lately."""
+
+    stats: StatsDocument
+    """Its last hour, or the range that was asked for."""
+
+
+async def _task(app: App, asking: Asking) -> TaskStanding:
+    name, query = asking.path["name"], asking.query
+    shown, lately = await asyncio.gather(
+        code_views.task(app, name),
+        stats_views.stats(
+            app,
+            within=query.one("range"),
+            only=StatChoice(task=name),
+            compared=query.one("compare"),
+        ),
+    )
+    return filled(TaskStanding, shown, stats=lately)
 
 
 class TaskSchema(Struct, frozen=True, kw_only=True):
@@ -161,7 +180,8 @@ WORK_READINGS: Final[tuple[DocumentReading, ...]] = (
         name="task",
         path="/tasks/{name}",
         summary="One task, its options and the schema of its arguments.",
-        document=TaskShown,
+        document=TaskStanding,
         read=_task,
+        names=("range", "compare"),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from html import escape
 
 import pytest
 
@@ -107,12 +108,26 @@ async def test_the_overview_tells_of_events_on_their_way(app: offpath.App, site:
     assert "hunter2" not in page
 
 
+async def test_a_router_is_told_beside_the_newest_event_of_its_domain(
+    app: offpath.App, site: Site
+) -> None:
+    told = (await site.get("/api/v1/routers/iu")).document
+    newest = (await site.get("/api/v1/log?domain=iu&limit=1")).document["items"][0]
+    assert told["head"] == newest["position"] > 0
+    assert f"the newest event of iu is at {told['head']}" in (await site.get("/routers/iu")).text
+    router = app.router("bare", domain="nothing", start="beginning")
+    router.route(type="paid", deliver=app.tasks["add"], name="call")
+    await router.record()
+    assert (await site.get("/api/v1/routers/bare")).document["head"] == 0
+    assert "nothing has no event" in (await site.get("/routers/bare")).text
+
+
 async def test_a_task_a_router_and_a_stream_lead_to_their_charts(site: Site) -> None:
     for page, link, words in (
-        ("/tasks/add", "/stats?task=add", "of the task add"),
+        ("/tasks/add", "/stats?range=1h&task=add", "of the task add"),
         ("/routers/iu", "/stats?router=iu", "of the router iu"),
         ("/messages?stream=billing", "/stats?stream=billing", "of the stream billing"),
     ):
-        assert f'href="{link}"' in (await site.get(page)).text
+        assert f'href="{escape(link)}"' in (await site.get(page)).text
         charts = await site.get(link)
         assert (charts.code, words in charts.text) == (200, True)

@@ -23,6 +23,20 @@ async def test_a_task_has_its_own_faults(site: Site) -> None:
     assert "None of its jobs is dead." in (await site.get("/tasks/add")).text
 
 
+async def test_a_task_tells_what_waits_and_how_long_its_jobs_did(site: Site) -> None:
+    told = (await site.get("/api/v1/tasks/export?range=15m")).document
+    assert (told["queues"], told["ready"]) == (["exports"], 6)
+    assert told["oldest_due_at"] is not None
+    assert (told["stats"]["range"], told["stats"]["task"]) == ("15m", "export")
+    page = (await site.get("/tasks/export?range=15m")).text
+    assert "in exports, oldest " in page
+    assert 'id="charts-title"' in page
+    mail = (await site.get("/api/v1/tasks/send_mail")).document
+    assert mail["stats"]["waits"]["p95"] is not None
+    assert mail["oldest_due_at"] is None
+    assert (await site.get("/tasks/export?range=1y")).code == 400
+
+
 async def test_the_jobs_that_run_for_longest_come_first() -> None:
     app = offpath.App("memory://", auto_start=False)
     go, begun = asyncio.Event(), asyncio.Event()
