@@ -41,6 +41,8 @@ class QueueStanding(QueueDocument, frozen=True, kw_only=True):
     due: tuple[DueDocument, ...]
     served_by: int
     """Live workers that serve it."""
+    late: int
+    """Workers that serve it and are late with their heartbeat."""
     workers: tuple[str, ...]
     """The ids of some of them."""
     problems: tuple[str, ...]
@@ -61,14 +63,19 @@ def describe_queues(
     queues: Iterable[QueueRecord], backlog: Sequence[Backlog], members: Iterable[FleetMember]
 ) -> QueueList:
     """The documents of queues. Those that hinder come first, then by name."""
-    live = [one for one in members if one.presence is WorkerPresence.LIVE]
-    told = [_standing(one, [due for due in backlog if due.queue == one.name], live)
+    known = list(members)
+    live = [one for one in known if one.presence is WorkerPresence.LIVE]
+    late = [one for one in known if one.presence is WorkerPresence.LATE]
+    told = [_standing(one, [due for due in backlog if due.queue == one.name], live, late)
             for one in queues]  # fmt: skip
     return QueueList(items=tuple(sorted(told, key=lambda one: (not one.problems, one.name))))
 
 
 def _standing(
-    queue: QueueRecord, backlog: Sequence[Backlog], live: list[FleetMember]
+    queue: QueueRecord,
+    backlog: Sequence[Backlog],
+    live: Sequence[FleetMember],
+    late: Iterable[FleetMember],
 ) -> QueueStanding:
     serving = [one for one in live if serves(one, queue.name)]
     known = {task for one in serving for task in one.record.info.tasks}
@@ -80,6 +87,7 @@ def _standing(
         oldest_due_at=min((one.oldest_run_at for one in due), default=None),
         due=due,
         served_by=len(serving),
+        late=sum(serves(one, queue.name) for one in late),
         workers=tuple(one.record.info.id for one in serving[:SHOWN]),
         problems=tuple(untaken(queue, backlog, live)),
     )
