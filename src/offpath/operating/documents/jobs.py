@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from offpath.model.job import Failure, JobRecord, JobState, Page
 from offpath.model.joined_limits import shown
+from offpath.model.options import decode_run
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.pages import DocumentPage
@@ -43,6 +45,8 @@ class JobDocument(Struct, frozen=True, kw_only=True):
     run_at: datetime
     enqueued_at: datetime
     attempt: int
+    most_attempts: int | None
+    """The attempts that its retry policy allows; None where that is its task's to say."""
     deliveries: int
     losses: int
     redrives: int
@@ -137,9 +141,18 @@ def _foreign(job: JobRecord, seen: Redaction) -> dict[str, Any]:
         **{name: seen.payload(getattr(job, name)) for name in ("headers", "result", "progress")},
         "input": seen.arguments(job.task, job.input),
         "options": PLAIN.payload(job.options),
+        "most_attempts": _most_attempts(job.options),
         "limit_key": shown(job.limit_key),
         "failures": tuple(_failure(one, seen) for one in job.failures),
     }
+
+
+def _most_attempts(options: str) -> int | None:
+    try:
+        run = decode_run(options)
+    except msgspec.MsgspecError:  # written by hand: the worker refuses it, and says why
+        return None
+    return None if run.of_task else run.retry.attempts
 
 
 def _failure(failure: Failure, seen: Redaction) -> FailureDocument:

@@ -144,3 +144,24 @@ async def test_a_job_that_died_at_its_gate_offers_what_failed_instead(failures: 
         else:
             assert "What failed</a>" in page
             assert not any(named)
+
+
+async def test_a_job_tells_how_many_attempts_it_has_and_its_arguments_can_be_copied(
+    app: offpath.App,
+) -> None:
+    tasks = app.tasks
+    once = (await app.jobs.find(task="send_mail", state="dead", limit=1)).items[0]
+    often = await tasks["add"].options(retry=7, delay=60).enqueue(1, b=2)
+    by_task = await tasks["add"].options(delay=60).enqueue(1, b=2)
+    site = site_of(app)
+    told = [
+        (await site.get(f"/api/v1/jobs/{one}")).document["most_attempts"]
+        for one in (once.id, often.id, by_task.id)
+    ]
+    assert told == [1, 7, 3]
+    page = (await site.get(f"/jobs/{once.id}")).text
+    assert "<dt>Attempt</dt><dd>1 of 1</dd>" in page
+    assert 'aria-label="Copy the arguments"' in page
+    assert "No worker has had it" in (await site.get(f"/jobs/{often.id}")).text
+    huge = await tasks["export"].enqueue(month="x" * 5_000)
+    assert 'aria-label="Copy the arguments"' not in (await site.get(f"/jobs/{huge.id}")).text
