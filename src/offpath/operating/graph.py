@@ -30,6 +30,8 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     """``job``, ``bundle`` or ``gate``."""
     text: str
     """The task, or the condition of the gate."""
+    task: str | None
+    """The task of all its members; None where they have several, and of a gate."""
     jobs: int
     """Members in it; 0 for a gate."""
     states: dict[str, int]
@@ -216,6 +218,7 @@ def _node(part: Sequence[GraphMember], depth: int) -> GraphNode:
         id=part[0].id,
         kind="job" if len(part) == 1 else "bundle",
         text=tasks[0] if len(tasks) == 1 else f"{tasks[0]} and {len(tasks) - 1} other tasks",
+        task=tasks[0] if len(tasks) == 1 else None,
         jobs=len(part),
         states=_counted(one.state.value for one in part),
         sample=() if len(part) == 1 else tuple(one.id for one in part[:_SAMPLE]),
@@ -228,6 +231,7 @@ def _gate(gate: GateBrief, depth: int) -> GraphNode:
         id=gate.id,
         kind="gate",
         text=gate_text(gate),
+        task=None,
         jobs=0,
         states={gate.state.value: 1},
         sample=(),

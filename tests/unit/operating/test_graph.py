@@ -60,11 +60,11 @@ def test_a_large_fan_out_is_one_bundle_between_its_root_and_its_gate() -> None:
     given = checkout(3_000)
     drawn = draw(given)
     check(drawn, given)
-    assert [(node.kind, node.text, node.jobs) for node in drawn.nodes] == [
-        ("job", "checkout", 1),
-        ("bundle", "resize", 3_000),
-        ("gate", "all of 3000 succeeded", 0),
-        ("job", "publish", 1),
+    assert [(node.kind, node.text, node.task, node.jobs) for node in drawn.nodes] == [
+        ("job", "checkout", "checkout", 1),
+        ("bundle", "resize", "resize", 3_000),
+        ("gate", "all of 3000 succeeded", None, 0),
+        ("job", "publish", "publish", 1),
     ]
     bundle, gate = drawn.nodes[1].id, "g1"
     assert {(edge.source, edge.target, edge.kind, edge.jobs) for edge in drawn.edges} == {

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 import offpath
 from offpath.model.job import Failure
-from tests.unit.web.dashboard.rig import BEARER, site_of
+from tests.unit.web.dashboard.rig import BEARER, Site, site_of
 
 JSON = {**BEARER, "content-type": "application/json"}
 
@@ -136,3 +136,13 @@ async def test_one_act_has_one_word(broken: offpath.App) -> None:
 async def test_a_queue_that_nobody_serves_names_the_command_for_it(broken: offpath.App) -> None:
     page = (await site_of(broken).get("/queues/default")).text
     assert "offpath worker myservice.jobs:app --queues default</pre>" in page
+
+
+async def test_a_bundle_leads_to_its_members_and_a_group_says_how_many_it_has(site: Site) -> None:
+    groups = (await site.get("/api/v1/groups")).document["items"]
+    album = next(one["id"] for one in groups if one["task"] == "album")
+    graph = (await site.get(f"/api/v1/groups/{album}/graph")).document
+    assert {one["task"] for one in graph["nodes"] if one["kind"] == "bundle"} == {"resize"}
+    page = (await site.get(f"/groups/{album}")).text
+    assert f'href="/jobs?group={album}&amp;task=resize"' in page
+    assert f" of {graph['members']} open, " in page
