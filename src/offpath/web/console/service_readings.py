@@ -5,17 +5,46 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from msgspec import Struct
+
 from offpath.app import App
+from offpath.model.run import RunKind
 from offpath.operating import checkup, code_views, run_views
 from offpath.operating.documents.checkup import CheckupDocument, describe
 from offpath.operating.documents.configuration import ConfigurationDocument
-from offpath.operating.documents.runs import RunPage
-from offpath.operating.documents.sweeps import SweepList
+from offpath.operating.documents.fields import filled
+from offpath.operating.documents.runs import RunDocument, RunPage
+from offpath.operating.documents.sweeps import SweepDocument
 from offpath.web.console.document_row import Asking, DocumentReading
 
 
-async def _sweeps(app: App, asking: Asking) -> SweepList:
-    return await code_views.sweeps(app, asking.home)
+class SweepShown(SweepDocument, frozen=True, kw_only=True):
+    """A sweep with what it found last."""
+
+    found: RunDocument | None
+    """Its newest kept run: a pass that found something; None of the engine's own, of which none is
+    kept.
+    """
+
+
+class SweepsShown(Struct, frozen=True, kw_only=True):
+    """The sweeps, the engine's own first, then in the order of their registration."""
+
+    items: tuple[SweepShown, ...]
+
+
+async def _sweeps(app: App, asking: Asking) -> SweepsShown:
+    known = (await code_views.sweeps(app, asking.home)).items
+    found = await asyncio.gather(*(_found(app, one) for one in known))
+    shown = zip(known, found, strict=True)
+    return SweepsShown(items=tuple(filled(SweepShown, one, found=last) for one, last in shown))
+
+
+async def _found(app: App, sweep: SweepDocument) -> RunDocument | None:
+    if sweep.own:
+        return None
+    kept = await run_views.runs(app, kind=RunKind.SWEEP, name=sweep.name, limit=1)
+    return next(iter(kept.items), None)
 
 
 async def _doctor(app: App, _: Asking) -> CheckupDocument:
@@ -42,8 +71,8 @@ SERVICE_READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="sweeps",
         path="/sweeps",
-        summary="Sweeps: who drives each, and how it goes.",
-        document=SweepList,
+        summary="Sweeps: who drives each, how it goes, and what it found last.",
+        document=SweepsShown,
         read=_sweeps,
         shared=True,
     ),

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import offpath
 from offpath.model.run import RunKind, RunRecord, RunReport
 from offpath.model.tally import Verdict
-from tests.unit.web.dashboard.rig import Site
+from offpath.sweeps import SweepContext
+from tests.unit.web.dashboard.rig import Site, site_of
 
 
 async def test_runs_are_shown_and_filtered(app: offpath.App, site: Site) -> None:
@@ -44,6 +45,34 @@ async def test_runs_are_shown_and_filtered(app: offpath.App, site: Site) -> None
     assert "hunter2" not in page
     assert (await site.get("/api/v1/runs?kind=walk")).code == 400
     assert (await site.get("/api/v1/runs?after=x")).code == 400
+
+
+async def test_a_sweep_tells_what_it_found_last(app: offpath.App) -> None:
+    @app.sweep("carts", every=3_600)
+    class Carts:
+        async def claim(self, ctx: SweepContext, now: datetime, limit: int) -> list[str]:
+            return []
+
+        async def advance(self, ctx: SweepContext, row: str) -> None:
+            """Never called."""
+
+    for number, moved in enumerate((3, 5)):
+        run = RunRecord(
+            id=f"0198c0de-0000-7000-8000-00000000000{number}",
+            kind=RunKind.SWEEP,
+            name="carts",
+            at=datetime(2026, 11, 30, tzinfo=UTC),
+            report=RunReport(verdict=Verdict.CLEAN, counts={"moved": moved}),
+        )
+        await app.store().put_run(run)
+    site = site_of(app)
+    told = {
+        one["name"]: one["found"] for one in (await site.get("/api/v1/sweeps")).document["items"]
+    }
+    assert told.pop("carts")["counts"] == {"moved": 5}
+    assert set(told.values()) == {None}
+    page = (await site.get("/sweeps")).text
+    assert 'href="/runs?kind=sweep&amp;name=carts">5 moved</a>' in page
 
 
 async def test_none_is_said(site: Site) -> None:
