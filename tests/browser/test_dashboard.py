@@ -195,18 +195,31 @@ async def test_everything_works_without_scripts(browser: Browser, site: Served) 
     await context.close()
 
 
-async def test_an_empty_store_says_what_would_be_there(browser: Browser, tmp_path: Path) -> None:
+TEACHING = ("jobs", "groups", "signals", "tasks", "queues", "schedules", "limits", "workers",
+            "messages", "endpoints", "log", "routers")  # fmt: skip
+"""Pages of which an empty one shows the code that fills it."""
+PLAIN = ("", "stats", "dead", "gates", "runs", "actions", "health", "config", "sweeps")
+NEVER_EMPTY = {"health", "config", "sweeps"}
+
+
+async def test_an_empty_store_says_what_would_be_there(
+    browser: Browser, tmp_path: Path, axe: str
+) -> None:
     url = f"sqlite:///{tmp_path / 'empty.db'}"
     async with offpath.App(url, auto_start=False, migrate=True):
         pass
     with served(url) as site:
-        context = await browser.new_context()
-        page = await context.new_page()
-        await site.sign_in(page)
-        for path in ("queues", "schedules", "limits", "workers", "jobs"):
-            await page.goto(f"{site.url}/{path}")
-            assert await page.locator(".empty").count() == 1, path
-        await context.close()
+        async with watched(browser, site) as page:
+            await page.set_viewport_size({"width": 320, "height": 700})
+            for path in (*TEACHING, *PLAIN):
+                await page.goto(f"{site.url}/{path}")
+                empty, code = page.locator(".empty"), page.locator(".empty pre")
+                assert await empty.count() > 0 or path in NEVER_EMPTY, path
+                assert (path, await code.count() > 0) == (path, path in TEACHING or not path)
+                assert await page.evaluate("document.documentElement.scrollWidth") == 320, path
+                for scheme in ("light", "dark"):
+                    await page.emulate_media(color_scheme=scheme)
+                    assert (path, scheme, await barriers(page, axe)) == (path, scheme, [])
 
 
 async def test_no_state_is_told_by_its_colour_alone(
