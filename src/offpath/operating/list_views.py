@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from offpath.app import App
 from offpath.health.fleet import MOST_COUNTED
 from offpath.jobs.client.selection import filter_of
 from offpath.model.job import JobFilter, JobState
+from offpath.model.schedule import ScheduleRecord
 from offpath.operating import graph
 from offpath.operating.documents import lists
 from offpath.operating.documents.lists import (
@@ -20,6 +21,7 @@ from offpath.operating.documents.lists import (
     GroupListing,
     SignalListing,
 )
+from offpath.operating.documents.schedules import ScheduleListed, describe_listed
 from offpath.operating.graph import GraphDocument
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.searches import search
@@ -83,6 +85,15 @@ async def group_graph(app: App, group_id: str) -> GraphDocument:
     """The graph of a group, thousands of members folded. Raises ``JobNotFound``."""
     record = await group_record(app, group_id)
     return graph.draw(await app.store().graph(record.id))
+
+
+async def schedules(
+    app: App, records: Sequence[ScheduleRecord], seen: Redaction = PLAIN
+) -> tuple[ScheduleListed, ...]:
+    """The documents of schedules, with how the last job of each went."""
+    last = [one.last_job for one in records if one.last_job]
+    states = await app.store().states(last) if last else {}
+    return describe_listed(records, states, seen)
 
 
 async def gates(app: App, *, limit: int = 50, after: str | None = None) -> GateListing:

@@ -12,13 +12,13 @@ from offpath.app import App
 from offpath.health.fleet import MOST_COUNTED, MOST_DUE, WorkerPresence
 from offpath.model.endpoint import Endpoint, EndpointState
 from offpath.model.redact import redact_text
-from offpath.operating import stats_views, views
-from offpath.operating.documents import faults, health, schedules
+from offpath.operating import list_views, stats_views, views
+from offpath.operating.documents import faults, health
 from offpath.operating.documents.faults import FaultsDocument
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.messages import StreamStanding
-from offpath.operating.documents.schedules import ScheduleDocument
+from offpath.operating.documents.schedules import ScheduleListed
 from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.stats_views import QueueRate, StatsDocument
@@ -78,7 +78,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     oldest_dead_at: datetime | None
     """The time when the job died that has been dead for longest."""
     faults: FaultsDocument
-    schedules: tuple[ScheduleDocument, ...]
+    schedules: tuple[ScheduleListed, ...]
     """The next ones to come."""
     streams: tuple[StreamStanding, ...]
     """Streams in which messages are due or dead, those with the most first."""
@@ -177,9 +177,7 @@ def _verdict(health_now: HealthDocument) -> dict[str, Any]:
     return {name: getattr(health_now, name) for name in ("ready", "reasons", "warnings")}
 
 
-async def _coming(app: App, seen: Redaction) -> tuple[ScheduleDocument, ...]:
-    told = [schedules.describe(one, seen) for one in await app.schedules.list()]
-    coming = sorted(
-        (one for one in told if one.next_at), key=lambda one: one.next_at or one.updated_at
-    )
-    return tuple(coming[:_SOON])
+async def _coming(app: App, seen: Redaction) -> tuple[ScheduleListed, ...]:
+    waiting = (one for one in await app.schedules.list() if one.next_at and not one.paused)
+    coming = sorted(waiting, key=lambda one: one.next_at or one.updated_at)
+    return await list_views.schedules(app, coming[:_SOON], seen)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
+from offpath.model.job import JobState
 from offpath.model.schedule import (
     Missed,
     Occurrence,
@@ -45,6 +47,13 @@ class ScheduleDocument(Struct, frozen=True, kw_only=True):
     version: int
 
 
+class ScheduleListed(ScheduleDocument, frozen=True, kw_only=True):
+    """A schedule in a list, with how its last job went."""
+
+    last_state: JobState | None
+    """The state of its last job; None without one, or where it is removed."""
+
+
 class OccurrenceDocument(Struct, frozen=True, kw_only=True):
     """An occasion of a schedule, and what became of it."""
 
@@ -63,6 +72,16 @@ class ScheduleStanding(ScheduleDocument, frozen=True, kw_only=True):
 def describe(record: ScheduleRecord, seen: Redaction = PLAIN) -> ScheduleDocument:
     """The document of a schedule."""
     return ScheduleDocument(**_fields(record, seen))
+
+
+def describe_listed(
+    records: Sequence[ScheduleRecord], states: Mapping[str, JobState], seen: Redaction = PLAIN
+) -> tuple[ScheduleListed, ...]:
+    """The documents of schedules, with the states of their last jobs by id."""
+    return tuple(
+        ScheduleListed(**_fields(one, seen), last_state=states.get(one.last_job or ""))
+        for one in records
+    )
 
 
 def describe_standing(

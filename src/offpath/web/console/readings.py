@@ -34,7 +34,7 @@ from offpath.operating.documents.lists import BriefDocument, BriefList, CountsDo
 from offpath.operating.documents.pages import DocumentPage
 from offpath.operating.documents.schedules import (
     OccurrenceDocument,
-    ScheduleDocument,
+    ScheduleListed,
     ScheduleStanding,
 )
 from offpath.operating.documents.workers import WorkerDocument
@@ -63,7 +63,7 @@ class LimitPage(DocumentPage[LimitDocument], frozen=True, kw_only=True):
 class ScheduleList(Struct, frozen=True, kw_only=True):
     """All schedules."""
 
-    items: tuple[ScheduleDocument, ...]
+    items: tuple[ScheduleListed, ...]
 
 
 class ScheduleShown(ScheduleStanding, frozen=True, kw_only=True):
@@ -243,7 +243,7 @@ async def _limits(app: App, asking: Asking) -> LimitPage:
 
 async def _schedules(app: App, asking: Asking) -> ScheduleList:
     found = await app.schedules.list()
-    return ScheduleList(items=tuple(schedules.describe(one, asking.seen) for one in found))
+    return ScheduleList(items=await list_views.schedules(app, found, asking.seen))
 
 
 async def _schedule(app: App, asking: Asking) -> ScheduleShown:

@@ -13,6 +13,7 @@ from offpath.model.brief import JobBrief
 from offpath.model.job import JobState
 from offpath.operating.documents.lists import describe_brief
 from offpath.web.console.queries import JOB_NAMES, RequestQuery, field_text, moment, searched
+from tests.integration.polling import eventually
 from tests.unit.web.dashboard.rig import BEARER, Site, site_of
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -162,3 +163,26 @@ async def test_a_job_that_no_worker_has_had_is_in_no_attempt(site: Site) -> None
     waiting = (await site.get("/jobs?task=export&state=queued")).text
     assert waiting.count('title="No worker has had it"') == waiting.count('<tr id="job-') > 0
     assert "No worker has had it" not in (await site.get("/jobs?task=send_mail&state=dead")).text
+
+
+async def test_a_schedule_tells_how_its_last_job_went(app: offpath.App, site: Site) -> None:
+    await app.schedules.create("broken", app.tasks["thumbnail"].job(path="x"), every=1.0)
+
+    async def last() -> str | None:
+        return (await app.schedules.get("broken")).last_job
+
+    async with app.worker(queues=("nothing",)):
+        await eventually(last, within=30)
+    for path in ("schedules", "overview"):
+        told = (await site.get(f"/api/v1/{path}")).document
+        listed = told["items"] if path == "schedules" else told["schedules"]
+        found = {one["name"]: one["last_state"] for one in listed}
+        assert found == {"broken": "queued", "nightly": None, "poll": None}, path
+    for path in ("/schedules", "/"):
+        page = (await site.get(path)).text
+        row = page[page.index('href="/schedules/broken"') :].partition("</tr>")[0]
+        assert 'href="/jobs/' in row
+        assert "queued" in row
+    await app.schedules.pause("broken")
+    coming = (await site_of(app).get("/api/v1/overview")).document["schedules"]
+    assert {one["name"] for one in coming} == {"nightly", "poll"}
