@@ -48,7 +48,7 @@ def describe(record: ActionRecord, seen: Redaction = PLAIN) -> ActionDocument:
     return filled(
         ActionDocument,
         record,
-        target=PLAIN.payload(record.target),
+        target=_shown(seen).payload(record.target),
         options=_options(record, seen),
         note=redact_text(record.note),
         reasons=dict(record.reasons),
@@ -97,11 +97,16 @@ _REASONS = {
 
 def _options(record: ActionRecord, seen: Redaction) -> Any:  # noqa: ANN401 - any JSON
     """The options. What a job is given is shown to whom arguments are."""
-    options = PLAIN.payload(record.options)
+    options = _shown(seen).payload(record.options)
     if not isinstance(options, dict) or seen.payloads:
         return options
     hidden = {name: NOT_SHOWN for name in _CARRIED if options.get(name)}
     return {**options, **hidden}
+
+
+def _shown(seen: Redaction) -> Redaction:
+    """The reader's own secrets: what an action is about is told to all who may read it."""
+    return Redaction(names=seen.names)
 
 
 _CARRIED = ("payload", "input")

@@ -152,9 +152,12 @@ class Console:
         return json_answer(request, {"status": "ok"})
 
     async def readyz(self, request: Request) -> Response:
-        """``GET /readyz``: 503 while one of the databases is away."""
-        for place in self._places:
-            await place.shared("readyz", lambda app: app.store().ping())
+        """``GET /readyz``: 503 while one of the databases is away. Strangers are not told which."""
+        try:
+            for place in self._places:
+                await place.shared("readyz", lambda app: app.store().ping())
+        except Stop as stop:
+            raise Stop(stop.status, stop.code, _UNREADY, retryable=stop.retryable) from stop
         return json_answer(request, {"status": "ready"})
 
     async def asset(self, request: Request) -> Response:
@@ -382,6 +385,7 @@ class Console:
 
 _VIEWER: Final = "\ue000viewer\ue000"
 """The place of the viewer's name in a page that several viewers share."""
+_UNREADY: Final = "A database does not answer, or is not of this version: the pages say more."
 _WRONG: Final = "This is not a token of the dashboard."
 
 

@@ -5,6 +5,7 @@ All of it is here and comes before any route, so that a new page is closed witho
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import math
 from collections.abc import Collection
@@ -24,7 +25,7 @@ from offpath.web.console.renderer import Pages
 from offpath.web.console.sign_in import COOKIE, Cookies
 from offpath.web.console.stops import Stop
 from offpath.web.console.visits import Visit, keep, route_of, wants_json
-from offpath.web.viewers import OPERATOR, Authenticate, Viewer
+from offpath.web.viewers import OPERATOR, Authenticate, Can, Viewer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,7 +36,8 @@ MOST_AT_ONCE: Final = 32
 MOST_QUERY: Final = 8_192
 """Bytes of a query."""
 SAFE: Final = frozenset({"GET", "HEAD"})
-OPEN: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
+ALIVE: Final = "/healthz"
+OPEN: Final = frozenset({ALIVE, "/readyz", "/sign-in"})
 ASSETS: Final = "/assets/"
 HEADERS: Final = {
     "content-security-policy": (
@@ -117,10 +119,14 @@ class Doors:
         route = route_of(request)
         if route in OPEN or route.startswith(ASSETS):
             return
-        keep(request.scope, Visit(await self._viewer(request), top))
+        viewer = await self._viewer(request)
+        if request.method in SAFE and Can.READ not in viewer.can:
+            raise Stop(403, "RIGHT.MISSING", "To look needs the right 'read', which you lack.")
+        keep(request.scope, Visit(viewer, top))
 
     def _bound(self, request: Request) -> None:
-        if self._now > MOST_AT_ONCE:
+        # a database that hangs fills the seats with those who wait for it: the process lives
+        if self._now > MOST_AT_ONCE and route_of(request) != ALIVE:
             raise Stop(503, "BUSY", "Too many ask at once.", retryable=True, retry_after="1")
         if len(request.scope.get("query_string", b"")) > MOST_QUERY:
             raise Stop(414, "QUERY_TOO_LONG", f"The query is longer than {MOST_QUERY} bytes.")
@@ -136,6 +142,9 @@ class Doors:
 
     async def _viewer(self, request: Request) -> Viewer:
         if self._rules.authenticate is False:
+            if not _from_here(_address(request)):
+                text = "Without auth only this machine is answered: give auth=, to let others in."
+                raise Stop(403, "PEER.FOREIGN", text)
             return NOBODY
         if self._cookies is not None and (known := self._cookies.viewer(request)):
             return known
@@ -186,6 +195,19 @@ def too_many(seconds: float) -> Stop:
 
 def _address(request: Request) -> str:
     return "" if request.client is None else request.client.host
+
+
+def _from_here(address: str) -> bool:
+    """True for a peer on this machine. Who asks writes the Host header, and not the address.
+
+    What is not an address is a socket of this machine, or a test.
+    """
+    try:
+        known = ipaddress.ip_address(address)
+    except ValueError:
+        return True
+    mapped = getattr(known, "ipv4_mapped", None)
+    return bool((mapped or known).is_loopback)
 
 
 def _refuse_forgery(request: Request, hosts: Collection[str]) -> None:

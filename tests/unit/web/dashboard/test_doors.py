@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,14 @@ async def test_what_is_open_tells_nothing(site: Site) -> None:
         answer = await site.get(path, headers={})
         assert (path, answer.code) == (path, code)
         assert "send_mail" not in answer.text
+
+
+async def test_a_stranger_is_not_told_which_database_is_not_ready(tmp_path: Path) -> None:
+    site = site_of(f"sqlite:///{tmp_path}/of-the-shop.db")
+    answer = await site.get("/readyz", headers={"accept": "application/json"})
+    assert (answer.code, answer.document["code"]) == (503, "SCHEMA_MISSING")
+    assert "of-the-shop" not in answer.text
+    assert "of-the-shop" in (await site.get(f"{API}/jobs")).text
 
 
 async def test_a_page_leads_to_the_sign_in_page_and_back(site: Site) -> None:
@@ -191,6 +200,7 @@ async def test_too_many_at_once_are_told_to_come_again(site: Site) -> None:
     site.app._now = MOST_AT_ONCE
     answer = await site.get("/api/v1/jobs")
     assert (answer.code, answer.headers["retry-after"]) == (503, "1")
+    assert (await site.get("/healthz")).code == 200
 
 
 async def test_an_unchanged_answer_is_not_sent_again(site: Site) -> None:
@@ -212,8 +222,36 @@ async def test_a_name_that_is_not_listed_is_refused(app: offpath.App) -> None:
 
 async def test_without_auth_only_this_machine_is_answered(app: offpath.App) -> None:
     site = Site(dashboard(app, auth=False))
-    assert (await site.get("/jobs", headers={"host": "127.0.0.1:8787"})).code == 200
-    assert (await site.get("/jobs", headers={"host": "rebound.example"})).code == 403
+    here: dict[str, Any] = {"client": "127.0.0.1"}
+    local, rebound = {"host": "127.0.0.1:8787"}, {"host": "rebound.example"}
+    assert (await site.ask("GET", "/jobs", headers=local, **here)).code == 200
+    assert (await site.ask("GET", "/jobs", headers=rebound, **here)).code == 403
+
+
+@pytest.mark.parametrize(
+    ("client", "code"),
+    [("::1", 200), ("::ffff:127.0.0.1", 200), ("testclient", 200),
+     ("10.0.0.9", 403), ("2001:db8::7", 403), ("::ffff:10.0.0.9", 403)],
+)  # fmt: skip
+async def test_without_auth_nobody_reaches_it_from_elsewhere_by_a_name_of_this_machine(
+    app: offpath.App, client: str, code: int
+) -> None:
+    site = Site(dashboard(app, auth=False))
+    headers = {"host": "localhost", "accept": "application/json"}
+    answer = await site.ask("GET", f"{API}/jobs", headers=headers, client=client)
+    assert answer.code == code
+    assert code == 200 or answer.document["code"] == "PEER.FOREIGN"
+
+
+async def test_nothing_is_read_without_the_right_to_read(app: offpath.App) -> None:
+    rights = frozenset(auth.Can) - {auth.Can.READ}
+    site = Site(dashboard(app, auth=auth.token({"ann": TOKEN}, can=rights)))
+    headers = {**BEARER, "accept": "application/json"}
+    for path in CLOSED:
+        for method in ("GET", "HEAD"):
+            answer = await site.ask(method, _filled(path), headers=headers)
+            assert (path, answer.code) == (path, 403)
+            assert answer.document["code"] == "RIGHT.MISSING"
 
 
 def test_auth_has_no_default(app: offpath.App) -> None:
