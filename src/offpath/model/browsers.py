@@ -8,6 +8,7 @@ page can change; programs send neither.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 _OWN: Final = ("same-origin", "none")
 """From a page of this very origin, or from nobody's page at all."""
 ANY: Final = "*"
+_NOT_A_HOST: Final = re.compile(r"[@/?#\\\s]")
 
 
 def foreign(headers: Mapping[str, str], listed: Collection[str] = ()) -> bool:
@@ -34,16 +36,23 @@ def to_loopback(headers: Mapping[str, str]) -> bool:
     """True if the request was addressed to this machine by a name that no stranger's DNS can make
     (a name of their own that leads here would pass for one origin with their page).
     """
-    try:
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-    except ValueError:
-        return False
+    host = named_host(headers.get("host", ""))
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def named_host(text: str) -> str:
+    """The name in a Host header, without its port; empty for what no browser sends."""
+    if _NOT_A_HOST.search(text):
+        return ""
+    try:
+        return urlsplit(f"//{text}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def says_json(headers: Mapping[str, str]) -> bool:

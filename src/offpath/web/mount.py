@@ -48,7 +48,8 @@ def dashboard(  # noqa: PLR0913 - each is a choice of its own
     memory is asked in its own event loop.
 
     ``auth`` tells who asks: see :mod:`offpath.web.auth`. It has no default. ``False`` lets in
-    everybody who addresses this machine by a name of its own, and refuses any other name.
+    everybody on this machine who addresses it by a name of its own, and refuses any other name and
+    every other machine.
 
     What is changed is kept as an action: who, when, what, and how it went. A viewer changes what
     the rights allow; with ``read_only=True`` nobody changes anything, and with

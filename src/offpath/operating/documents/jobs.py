@@ -140,7 +140,7 @@ def _foreign(job: JobRecord, seen: Redaction) -> dict[str, Any]:
     return {
         **{name: seen.payload(getattr(job, name)) for name in ("headers", "result", "progress")},
         "input": seen.arguments(job.task, job.input),
-        "options": PLAIN.payload(job.options),
+        "options": Redaction(names=seen.names).payload(job.options),
         "most_attempts": _most_attempts(job.options),
         "limit_key": shown(job.limit_key),
         "failures": tuple(_failure(one, seen) for one in job.failures),

@@ -202,7 +202,7 @@ class Console:
         base = base_of(request)
         answer = RedirectResponse(f"{base}/sign-in", 303)
         if self._cookies is not None:
-            self._cookies.forget(answer, path=base or "/")
+            self._cookies.forget(request, answer, path=base or "/")
         return answer
 
     def _name_of(self, form: dict[str, str]) -> str | None:

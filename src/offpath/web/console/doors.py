@@ -16,7 +16,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from offpath.errors import TaskError
-from offpath.model.browsers import to_loopback
+from offpath.model.browsers import named_host, to_loopback
 from offpath.runtime.seats import asked as answer_of
 from offpath.web.asked import asked_of
 from offpath.web.console.answers import stopped
@@ -135,7 +135,7 @@ class Doors:
         rules = self._rules
         if to_loopback(request.headers) and (rules.loopback or rules.hosts):
             return
-        listed = bool(rules.hosts) and _name(request.headers.get("host", "")) in rules.hosts
+        listed = bool(rules.hosts) and named_host(request.headers.get("host", "")) in rules.hosts
         if (rules.loopback or rules.hosts) and not listed:
             text = "This name is not one of the dashboard's: ask by localhost, or allow_hosts."
             raise Stop(403, "HOST.UNKNOWN", text)
@@ -198,9 +198,9 @@ def _address(request: Request) -> str:
 
 
 def _from_here(address: str) -> bool:
-    """True for a peer on this machine. Who asks writes the Host header, and not the address.
+    """True for a peer on this machine. A caller writes the Host header, and not its address.
 
-    What is not an address is a socket of this machine, or a test.
+    A socket of this machine and a test have no address.
     """
     try:
         known = ipaddress.ip_address(address)
@@ -219,7 +219,7 @@ def _refuse_forgery(request: Request, hosts: Collection[str]) -> None:
     elif (origin := headers.get("origin")) is not None:
         place = _netloc(origin)
         if place is None or (
-            place != headers.get("host", "").lower() and _name(place) not in hosts
+            place != headers.get("host", "").lower() and named_host(place) not in hosts
         ):
             raise Stop(403, "ORIGIN.FOREIGN", "The Origin is not this Host.")
     elif not _by_program(request):
@@ -237,13 +237,6 @@ def _netloc(origin: str) -> str | None:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:
         return None
-
-
-def _name(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
 
 
 def _leaving(send: Send) -> Send:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ LASTS: Final = 12 * 3_600
 CODE_LASTS: Final = 60.0
 """Seconds in which a link must be opened."""
 _LONGEST: Final = 4_096
+_MOST_ENDED: Final = 1_000
 
 
 class OneTimeCode:
@@ -48,11 +50,13 @@ class Cookies:
     def __init__(self, token: Token) -> None:
         self._token = token
         self._signer = URLSafeTimedSerializer(token.secret, salt="offpath.dashboard")
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        """Cookies that were signed out of here, the newest last: a copy of one is good no more."""
 
     def viewer(self, request: Request) -> Viewer | None:
         """The viewer whose cookie comes with the request."""
         given = request.cookies.get(COOKIE, "")
-        if not given or len(given) > _LONGEST:
+        if not given or len(given) > _LONGEST or given in self._ended:
             return None
         try:
             name = self._signer.loads(given, max_age=LASTS)
@@ -76,6 +80,10 @@ class Cookies:
             samesite="strict",
         )
 
-    def forget(self, response: Response, *, path: str) -> None:
-        """Have the browser forget it."""
+    def forget(self, request: Request, response: Response, *, path: str) -> None:
+        """Have the browser forget it, and end what it had."""
+        if self.viewer(request) is not None:
+            self._ended[request.cookies[COOKIE]] = None
+            if len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
         response.delete_cookie(COOKIE, path=path, httponly=True, samesite="strict")
