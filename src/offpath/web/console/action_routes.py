@@ -16,7 +16,7 @@ from starlette.routing import Route
 from offpath.app import App
 from offpath.errors import Conflict, InvalidArgument, NotFound, OffpathError, Unconfirmed
 from offpath.model.action import ActionRecord, ActionState
-from offpath.model.redact import redact
+from offpath.model.redact import redact, redact_text
 from offpath.operating import actions
 from offpath.operating.actions import Asker
 from offpath.operating.documents.actions import ActionDocument, describe
@@ -132,7 +132,7 @@ class ActionRoutes:
             if stop.code not in _TO_MEND:
                 raise
             self._allow(request, form.verb)
-            return await self._confirming(place, request, form, stop.text, stop.status)
+            return await self._confirming(place, request, form, redact_text(stop.text), stop.status)
         return RedirectResponse(_back(base_of(request), form, record), 303)
 
     async def _stop_and_look(self, place: Place, request: Request) -> Response:

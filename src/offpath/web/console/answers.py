@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
+from offpath.model.redact import redact_text
 from offpath.web.console.stops import Stop
 from offpath.web.console.visits import wants_json
 from offpath.web.problem import MEDIA_TYPE, problem
@@ -33,11 +34,15 @@ def marked(request: Request, body: bytes, kind: str, status: int = 200) -> Respo
 
 
 def stopped(request: Request, stop: Stop, pages: Pages) -> Response:
-    """The answer to a request that was ended: a page for people, a problem for programs."""
+    """The answer to a request that was ended: a page for people, a problem for programs.
+
+    Its text quotes what was asked, which may be a URL with its password.
+    """
+    said = redact_text(stop.text)
     if wants_json(request):
         found = problem(stop.status, stop.code, retryable=stop.retryable)
-        told = {**msgspec.to_builtins(found), "detail": stop.text}
+        told = {**msgspec.to_builtins(found), "detail": said}
         return Response(msgspec.json.encode(told), stop.status, dict(stop.headers), MEDIA_TYPE)
     top = quote(request.scope.get("root_path", "").rstrip("/"))
-    text = pages.render("stopped.html", stop=stop, base=top, top=top)
+    text = pages.render("stopped.html", stop=stop, said=said, base=top, top=top)
     return HTMLResponse(text, stop.status, dict(stop.headers))

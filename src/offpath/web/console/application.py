@@ -157,7 +157,12 @@ class Console:
             for place in self._places:
                 await place.shared("readyz", lambda app: app.store().ping())
         except Stop as stop:
-            raise Stop(stop.status, stop.code, _UNREADY, retryable=stop.retryable) from stop
+            raise Stop(
+                stop.status,
+                stop.code,
+                "A database does not answer, or is of another version: the pages say more.",
+                retryable=stop.retryable,
+            ) from stop
         return json_answer(request, {"status": "ready"})
 
     async def asset(self, request: Request) -> Response:
@@ -385,7 +390,6 @@ class Console:
 
 _VIEWER: Final = "\ue000viewer\ue000"
 """The place of the viewer's name in a page that several viewers share."""
-_UNREADY: Final = "A database does not answer, or is not of this version: the pages say more."
 _WRONG: Final = "This is not a token of the dashboard."
 
 

@@ -143,8 +143,11 @@ class Doors:
     async def _viewer(self, request: Request) -> Viewer:
         if self._rules.authenticate is False:
             if not _from_here(_address(request)):
-                text = "Without auth only this machine is answered: give auth=, to let others in."
-                raise Stop(403, "PEER.FOREIGN", text)
+                raise Stop(
+                    403,
+                    "PEER.FOREIGN",
+                    "Without auth only this machine is answered: give auth=, to let others in.",
+                )
             return NOBODY
         if self._cookies is not None and (known := self._cookies.viewer(request)):
             return known

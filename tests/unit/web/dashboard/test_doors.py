@@ -6,7 +6,9 @@ import base64
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import pytest
 
 import offpath
@@ -311,3 +313,19 @@ async def test_a_prefix_is_put_back_that_a_router_took(path: str, raw: bytes) ->
     scope: Any = {"type": "http", "path": path, "raw_path": raw, "root_path": ""}
     await under(app, "/jobs/")(scope, None, None)  # type: ignore[arg-type]
     assert seen == [("/jobs", "/jobs/dead")]
+
+
+@pytest.mark.parametrize("text", ["https://ann:hunter2@h/x", "password=hunter2"])
+async def test_a_refusal_does_not_repeat_a_secret(site: Site, text: str) -> None:
+    asked = quote(text, safe="")
+    for path in (f"{API}/jobs?limit={asked}", f"/jobs?group={asked}", f"/act?verb={asked}"):
+        answer = await site.get(path)
+        assert (path, answer.code) == (path, 400)
+        assert "hunter2" not in answer.text
+    headers = {**BEARER, "content-type": "application/json"}
+    for body in ({"verb": text, "target": {}}, {"verb": "queue.pause", "target": {text: 1}}):
+        answer = await site.ask(
+            "POST", f"{API}/actions", headers=headers, body=msgspec.json.encode(body)
+        )
+        assert answer.code == 400
+        assert "hunter2" not in answer.text
