@@ -85,14 +85,13 @@ def charts_of(document: Mapping[str, Any]) -> tuple[LineChart, ...]:
     failed = {"failed": [_failed(one) for one in points]}
     wait = {"wait": plain("wait_p95")}
     gone = _rates(old, "ended", old_step)
-    return (
-        _chart("ended", "Ended a second", times, _rate, ended, gone),
-        _chart("wait", "Wait, 95 of 100 within", times, lasted, wait, before("wait_p95")),
-        _chart("due", "Due now", times, _count, due, before("ready")),
-        _chart(
-            "failed", "Attempts that failed", times, _share, failed, [_failed(one) for one in old]
-        ),
-    )
+    lost = [_failed(one) for one in old]
+    flow = _chart("ended", "Ended a second", times, _rate, ended, gone)
+    waits = _chart("wait", "Wait, 95 of 100 within", times, lasted, wait, before("wait_p95"))
+    failures = _chart("failed", "Attempts that failed", times, _share, failed, lost)
+    if document.get("task") is not None:  # what is due is counted by queue
+        return flow, waits, failures
+    return flow, waits, _chart("due", "Due now", times, _count, due, before("ready")), failures
 
 
 def _rates(points: Sequence[Mapping[str, Any]], name: str, step: int) -> list[Value]:
@@ -177,7 +176,7 @@ def pace(value: float) -> str:
 
 
 def _rate(value: float) -> str:
-    return f"{value:,.0f}/s" if value >= _TENS else f"{value:.2g}/s"
+    return f"{value:,.0f}/s" if value >= _TENS else f"{_short(value)}/s"
 
 
 def _count(value: float) -> str:
@@ -185,7 +184,12 @@ def _count(value: float) -> str:
 
 
 def _share(value: float) -> str:
-    return f"{100 * value:.2g} %"
+    return f"{_short(100 * value)} %"
+
+
+def _short(value: float) -> str:
+    """The number in two digits that count, without an exponent."""
+    return f"{float(f'{value:.2g}'):,.6f}".rstrip("0").rstrip(".")
 
 
 _TENS: Final = 10

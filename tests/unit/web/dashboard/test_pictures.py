@@ -176,13 +176,17 @@ def test_a_range_of_which_nobody_told_is_empty() -> None:
     [
         ({"stream": "a"}, ["Delivered a second", "The oldest has waited", "Due now"]),
         ({"router": "iu"}, ["Passed a second", "The oldest has waited"]),
+        (
+            {"task": "add"},
+            ["Ended a second", "Wait, 95 of 100 within", "Attempts that failed"],
+        ),
     ],
 )
-def test_a_stream_and_a_router_have_charts_of_their_own(
+def test_a_stream_a_router_and_a_task_have_charts_of_their_own(
     given: dict[str, str], words: list[str]
 ) -> None:
-    told = dict.fromkeys(("delivered", "undelivered", "passed", "waiting"), 10.0)
-    point = _point(0, **told, oldest_waiting=5.0)
+    told = dict.fromkeys(("delivered", "undelivered", "passed", "waiting", "ended"), 10.0)
+    point = _point(0, **told, oldest_waiting=5.0, wait_p95=5.0)
     charts = _charts([point], **given)
     assert [one.words for one in charts] == words
     assert charts[0].lines[0].last == "1/s"
@@ -201,3 +205,21 @@ def test_a_day_before_is_a_line_of_its_own_of_the_same_height() -> None:
     assert ended.most == "20/s"
     assert wait.lines[-1].last == "100 ms"
     assert due.lines[-1].paths == ()
+
+
+@pytest.mark.parametrize(
+    ("ended", "failed", "rate", "share"),
+    [
+        (20, 20, "2/s", "100 %"),
+        (1_000, 997, "100/s", "100 %"),
+        (1, 1, "0.1/s", "100 %"),
+        (3_000_000, 1, "300,000/s", "0.000033 %"),
+        (0.0005, 0, "0.00005/s", "0 %"),
+    ],
+)
+def test_numbers_of_charts_have_no_exponent(
+    ended: float, failed: int, rate: str, share: str
+) -> None:
+    flow, *_, failures = _charts([_point(0, ended=ended, failed=failed, dead=failed)])
+    assert (flow.lines[0].last, failures.lines[0].last) == (rate, share)
+    assert (flow.most, failures.most) == (rate, share if failed else "")
