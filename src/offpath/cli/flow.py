@@ -197,7 +197,7 @@ def _counted(number: int) -> str:
 
 
 def _rate(rate: RateSpec | None) -> str:
-    return "-" if rate is None else f"{rate.count} per {rate.per:g} s, {rate.algorithm.value}"
+    return "-" if rate is None else f"{rate.count} per {rate.per:.10g} s, {rate.algorithm.value}"
 
 
 def _paused(name: str, end: datetime | None) -> str:

@@ -99,7 +99,7 @@ def _percent(progress: Progress | None) -> str:
     """The progress that a job reports."""
     if progress is None:
         return ""
-    amount = f"{progress.done:g}"
+    amount = f"{progress.done:.15g}"
     if progress.total:
         amount = f"{progress.done / progress.total:.0%}"
     return f"{amount} {progress.note}" if progress.note else amount

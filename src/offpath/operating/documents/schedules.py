@@ -102,7 +102,7 @@ def in_words(timing: Timing) -> str:
     if timing.kind is TimingKind.CRON:
         return f"{timing.expression} {timing.zone}"
     if timing.kind is TimingKind.EVERY:
-        return f"every {timing.seconds:g} s"
+        return f"every {timing.seconds:.10g} s"
     return f"{timing.function}()"
 
 

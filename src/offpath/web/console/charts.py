@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from offpath.web.console.lengths import lasted
+from offpath.web.console.lengths import lasted, rounded
 
 WIDTH: Final = 600
 HEIGHT: Final = 96
@@ -176,7 +176,7 @@ def pace(value: float) -> str:
 
 
 def _rate(value: float) -> str:
-    return f"{value:,.0f}/s" if value >= _TENS else f"{_short(value)}/s"
+    return f"{value:,.0f}/s" if value >= _TENS else f"{rounded(value, 2)}/s"
 
 
 def _count(value: float) -> str:
@@ -184,12 +184,7 @@ def _count(value: float) -> str:
 
 
 def _share(value: float) -> str:
-    return f"{_short(100 * value)} %"
-
-
-def _short(value: float) -> str:
-    """The number in two digits that count, without an exponent."""
-    return f"{float(f'{value:.2g}'):,.6f}".rstrip("0").rstrip(".")
+    return f"{rounded(100 * value, 2)} %"
 
 
 _TENS: Final = 10
