@@ -111,6 +111,31 @@ def test_a_prefix_is_known_whether_a_proxy_strips_it_or_not(
         assert 'href="/ops/queues"' in text
 
 
+@pytest.mark.parametrize(("proxies", "last"), [(None, 429), ("127.0.0.1", 401)])
+def test_a_caller_who_names_other_addresses_has_no_more_guesses(
+    migrated: str,
+    processes: Processes,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    proxies: str | None,
+    last: int,
+) -> None:
+    """But where a proxy is said to be there, whose word counts."""
+    if proxies is not None:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
+    (here / "token").write_text(TOKEN)
+    given = ("dashboard", "--url", migrated, "--port", "0", "--token-file", "token")
+    base = _place(until(processes.start(*given), "with the token"))
+    codes = [
+        ask(
+            f"{base}api/v1/me",
+            headers={"Authorization": "Bearer wrong", "X-Forwarded-For": f"10.0.0.{one}"},
+        )[0]
+        for one in range(6)
+    ]
+    assert codes == [401] * 5 + [last]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org"])
 def test_others_are_not_let_in_without_a_token(run: Run, url: str, host: str) -> None:
     result = run("dashboard", "--url", url, "--host", host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from offpath.errors import ConfigurationError, MissingExtra
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+TRUSTED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
+"""uvicorn's variable of the peers whose ``X-Forwarded-*`` headers are believed."""
 GRACE: Final = 3
 """Seconds that requests have to end after a signal."""
 
@@ -38,6 +41,9 @@ def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> N
         log_level="warning",
         server_header=False,
         lifespan="on",
+        # A caller of this machine who names another address in each request would have five guesses
+        # for each of them. uvicorn believes such a caller unless it is told otherwise.
+        proxy_headers=TRUSTED_PROXIES in os.environ,
         timeout_graceful_shutdown=GRACE,
     )
     # uvicorn raises the signal again when it has ended: that one must not end the process.
