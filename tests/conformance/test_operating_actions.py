@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from offpath import App
 from offpath.errors import IdConflict, InvalidArgument, NotFound, StoreUnavailable, Unconfirmed
-from offpath.model.action import ActionFilter, ActionRecord, ActionState
+from offpath.model.action import STOP, ActionFilter, ActionRecord, ActionState
 from offpath.model.job import JobState
 from offpath.operating import actions
 from offpath.operating.actions import LEASE, Asker
@@ -24,6 +25,7 @@ from tests.conformance.builders import add, die, fresh_id, join, record, start, 
 pytestmark = pytest.mark.needs("operating")
 
 ANN = Asker(name="ann", via="dashboard")
+BOB = Asker(name="bob", via="api")
 ALL_OF_TASK: dict[str, Any] = {"where": {"task": ["mail"]}}
 
 
@@ -307,7 +309,7 @@ async def test_a_stopped_one_ends_between_two_steps(
     real = store.redrive
 
     async def and_stop(redrives: Any) -> Any:
-        await actions.stop(app, begun.id)
+        await actions.stop(app, begun.id, BOB)
         return await real(redrives)
 
     monkeypatch.setattr(store, "redrive", and_stop)
@@ -315,7 +317,23 @@ async def test_a_stopped_one_ends_between_two_steps(
     assert (done.state, done.changed) == (ActionState.STOPPED, 1)
     assert await states(store, dead) == ["queued", "dead", "dead"]
     with pytest.raises(NotFound, match="no action"):
-        await actions.stop(app, fresh_id())
+        await actions.stop(app, fresh_id(), BOB)
+
+
+async def test_a_stop_is_an_action_of_whoever_asked_for_it(
+    app: App, store: Store, clock: ManualClock
+) -> None:
+    await dead_jobs(store, clock, 1)
+    begun = await actions.ask(app, ActionAsked(verb="job.redrive", target=ALL_OF_TASK), ANN)
+    for text in ("1 stopped", "0 stopped, 1 left alone: 1 had ended already"):
+        clock.advance(1)
+        assert (await actions.stop(app, begun.id, BOB)).state is ActionState.STOPPED
+        row = (await store.actions(ActionFilter(verbs=(STOP,)), limit=1))[0]
+        assert (row.actor, row.via, row.state) == (BOB.name, BOB.via, ActionState.DONE)
+        assert json.loads(row.target) == {"ids": [begun.id]}
+        assert in_words(row) == text
+    clock.advance(LEASE * 2)
+    assert await actions.carry_on(app, "worker") is None
 
 
 async def test_a_triggered_schedule_makes_one_job_however_often_it_is_carried_out(

@@ -13,6 +13,8 @@ MOST_IDS: Final = 1_000
 """Ids that one action may name."""
 LONGEST_NAME: Final = 200
 """Characters of the name of the person that asked."""
+STOP: Final = "action.stop"
+"""The verb in the row of a stop. It has a door of its own, and is done where it is asked for."""
 LONGEST_NOTE: Final = 500
 """Characters of the reason that was given."""
 

@@ -31,6 +31,7 @@ from offpath.model import checks
 from offpath.model.action import (
     LONGEST_NAME,
     LONGEST_NOTE,
+    STOP,
     ActionFilter,
     ActionProgress,
     ActionRecord,
@@ -312,8 +313,29 @@ def _names(record: ActionRecord, job_id: str) -> bool:
     )
 
 
-async def stop(app: App, action_id: str) -> ActionRecord:
-    """End a running action between two of its steps. Raises ``NotFound``."""
-    action_id = await whole(app, Kind.ACTION, action_id)
-    await app.store().stop_action(action_id)
-    return await action(app, action_id)
+async def stop(app: App, action_id: str, by: Asker) -> ActionRecord:
+    """End a running action between two of its steps. Raises ``NotFound``.
+
+    The stop is an action of its own, so that it is known whose it was.
+    """
+    known = await action(app, action_id)
+    asked = await app.store().put_action(_stop_of(known, by))
+    # noted before it is done, as every action; one that has ended meanwhile is left alone
+    stopped = await app.store().stop_action(known.id)
+    counts = {"changed": 1} if stopped else {"unchanged": 1, "reasons": {"ended_already": 1}}
+    await app.store().step_action(replace(_so_far(asked), state=ActionState.DONE, **counts))
+    return await action(app, known.id)
+
+
+def _stop_of(known: ActionRecord, by: Asker) -> NewAction:
+    return NewAction(
+        id=new_id(),
+        actor=checks.text(by.name, "actor", longest=LONGEST_NAME),
+        via=by.via,
+        verb=STOP,
+        target=msgspec.json.encode({"ids": [known.id]}).decode(),
+        options="{}",
+        note="",
+        holder=f"{by.via}/{new_id()}",
+        lease=LEASE,
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from offpath.model.action import ActionRecord, ActionState
+from offpath.model.action import STOP, ActionRecord, ActionState
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.pages import DocumentPage, after_full
@@ -66,10 +66,11 @@ def describe_page(found: list[ActionRecord], limit: int, seen: Redaction = PLAIN
 def in_words(record: ActionRecord) -> str:
     """The outcome of an action: 312 redriven, 4 left alone: 3 are running, 1 unknown."""
     verb = VERBS.get(record.verb)
+    done = verb.done if verb else _DONE.get(record.verb, "changed")
     if record.state is ActionState.RUNNING and not (record.changed or record.unchanged):
-        return f"under way, none {verb.done if verb else 'changed'} yet"
+        return f"under way, none {done} yet"
     least = "at least " if record.resumed else ""
-    text = f"{least}{record.changed:,} {verb.done if verb else 'changed'}"
+    text = f"{least}{record.changed:,} {done}"
     if record.unchanged:
         why = ", ".join(
             f"{number:,} {_REASONS.get(reason, reason.replace('_', ' '))}"
@@ -85,7 +86,9 @@ _ENDS = {
     ActionState.FAILED: ", then it failed: {error}",
     ActionState.STOPPED: ", then somebody stopped it",
 }
+_DONE = {STOP: "stopped"}
 _REASONS = {
+    "ended_already": "had ended already",
     "unknown": "unknown (any more)",
     "gone_or_busy": "gone, or has not answered many other requests",
     "led_elsewhere": "led by another worker: run it there, or by force",

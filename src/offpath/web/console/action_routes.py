@@ -112,7 +112,7 @@ class ActionRoutes:
         return json_answer(request, await self._previewed(place, asked))
 
     async def _stop(self, place: Place, request: Request) -> Response:
-        return json_answer(request, await self._stopped(place, request))
+        return json_answer(request, await self._stopped(place, request, "api"))
 
     # -- people ----------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class ActionRoutes:
         return RedirectResponse(_back(base_of(request), form, record), 303)
 
     async def _stop_and_look(self, place: Place, request: Request) -> Response:
-        await self._stopped(place, request)
+        await self._stopped(place, request, PAGES)
         action_id = quote(request.path_params["id"], safe="")
         return RedirectResponse(f"{base_of(request)}/actions/{action_id}", 303)
 
@@ -202,11 +202,12 @@ class ActionRoutes:
         told: dict[str, Any] = redact(msgspec.to_builtins(found, builtin_types=(datetime,)), ())
         return told
 
-    async def _stopped(self, place: Place, request: Request) -> dict[str, Any]:
+    async def _stopped(self, place: Place, request: Request, via: str) -> dict[str, Any]:
         action_id = request.path_params["id"]
         known = await _answered(place, lambda app: actions.action(app, action_id))
         self._allow(request, _refused(lambda: verb_of(known.verb)))
-        record = await _answered(place, lambda app: actions.stop(app, action_id))
+        by = Asker(name=visit_of(request).viewer.name, via=via)
+        record = await _answered(place, lambda app: actions.stop(app, action_id, by))
         place.shares.forget()
         return self._told(place, request, record)
 

@@ -363,6 +363,12 @@ async def test_a_long_action_is_stopped(
     assert (await submit(site, f"/actions/{told['id']}/stop")).code == 303
     stopped = await post(site, b"", f"/api/v1/actions/{told['id']}/stop")
     assert stopped.document["state"] == "stopped"
+    rows = (await site.get("/api/v1/actions")).document["items"]
+    assert {one["text"] for one in rows if one["verb"] == "action.stop"} == {
+        "1 stopped",
+        "0 stopped, 1 left alone: 1 had ended already",
+    }
+    assert "1 stopped" in (await site.get("/actions")).text
     assert len(await dead_ids(app)) == 3
     missing = await post(site, b"", f"/api/v1/actions/{told['id'][:-1]}0/stop")
     assert missing.code in {404, 200}
