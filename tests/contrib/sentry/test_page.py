@@ -22,7 +22,7 @@ EACH = 5
 
 
 @pytest.mark.timeout(180)
-async def test_each_death_is_one_error_whatever_was_restarted(
+async def test_each_death_is_told_and_once_where_its_end_was_recorded(
     own_postgres: PostgresCluster, tmp_path: Path
 ) -> None:
     write_files("sentry.md", tmp_path)
