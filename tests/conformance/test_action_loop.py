@@ -121,7 +121,7 @@ async def test_an_action_that_was_stopped_is_not_carried_on(
     clock.advance(actions.LEASE)
     loop = ActionLoop(app)
     await loop.step()
-    await actions.stop(app, left.id)
+    await actions.stop(app, left.id, ANN)
     await loop.step()
     done = await known(app, left)
     assert (done.state, done.changed) == (ActionState.STOPPED, CHUNK)

@@ -182,7 +182,7 @@ class ActionMachine(RuleBasedStateMachine):
     def one_is_stopped(self, data: st.DataObject) -> None:
         """Somebody stops an action between two of its steps."""
         hand = data.draw(st.sampled_from(self._hands))
-        self._do(actions.stop(self._app, hand.id))
+        self._do(actions.stop(self._app, hand.id, ANN))
 
     def teardown(self) -> None:
         """What was begun is carried to its end, each by its last hand."""
