@@ -260,7 +260,9 @@ async def test_groups_come_newest_first_with_their_counts(store: Store) -> None:
     assert [one.id for one in found][:1] == [live]
     assert (found[0].open, found[0].task, found[0].failed) == (2, TASK, 0)
     assert [one.id for one in await store.browse_groups(after=live)] == [ended]
-    assert [one.id for one in await store.browse_groups(unended=True, limit=5)][:1] == [live]
+    assert [one.id for one in await store.browse_groups(unended=True, limit=5)] == [live]
+    assert [one.id for one in await store.browse_groups(unended=False, limit=5)] == [ended]
+    assert await store.browse_groups(unended=False, after=ended) == []
 
 
 async def test_open_gates_tell_how_many_jobs_they_hold(store: Store, clock: ManualClock) -> None:

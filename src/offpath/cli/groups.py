@@ -43,7 +43,7 @@ async def list_groups(app: App, *, unended: bool, limit: int, after: str | None)
     """
     require(app.store().capabilities, Profile.OPERATING)
     start = await group_start(app, after)
-    page = await list_views.groups(app, unended=unended, limit=limit, after=start)
+    page = await list_views.groups(app, unended=unended or None, limit=limit, after=start)
     empty = "no group is open" if unended else "no job has queued others"
     return Listing(page.items, _group_table(page.items, empty), next=page.next)
 

@@ -73,12 +73,37 @@ async def counts(app: App) -> CountsDocument:
 
 
 async def groups(
-    app: App, *, unended: bool = False, limit: int = 50, after: str | None = None
+    app: App, *, unended: bool | None = None, limit: int = 50, after: str | None = None
 ) -> GroupListing:
     """Groups with more than their root, newest first. Raises ``InvalidArgument``."""
     start = None if after is None else parse_id(after, "after")
     found = await app.store().browse_groups(limit=limit, after=start, unended=unended)
     return lists.describe_groups(found, limit)
+
+
+async def groups_open_first(app: App, *, limit: int = 50, after: str | None = None) -> GroupListing:
+    """Open groups, then those that have ended, each newest first. Raises ``InvalidArgument``.
+
+    ``next`` is an id among the open ones, and behind them one with ``ended:`` in front.
+    """
+    given = after or ""
+    if given.startswith(_ENDED):
+        return await _ended_groups(app, limit, parse_id(given.removeprefix(_ENDED), "after"))
+    page = await groups(app, unended=True, limit=limit, after=after)
+    if page.next is not None:
+        return page
+    rest = await _ended_groups(app, limit - len(page.items), None)
+    return GroupListing(items=(*page.items, *rest.items), next=rest.next)
+
+
+_ENDED: Final = "ended:"
+
+
+async def _ended_groups(app: App, limit: int, after: str | None) -> GroupListing:
+    page = await groups(app, unended=False, limit=limit, after=after)
+    return GroupListing(
+        items=page.items, next=None if page.next is None else f"{_ENDED}{page.next}"
+    )
 
 
 async def group_graph(app: App, group_id: str) -> GraphDocument:

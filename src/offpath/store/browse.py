@@ -102,11 +102,12 @@ class BrowseStore(Protocol):
         ...
 
     async def browse_groups(
-        self, *, limit: int = 50, after: str | None = None, unended: bool = False
+        self, *, limit: int = 50, after: str | None = None, unended: bool | None = None
     ) -> list[GroupBrief]:
         """Groups with more than their root, newest first, behind ``after``.
 
-        With ``unended``, those that have open members among the next 20,000.
+        With ``unended``, those that have open members among the next 20,000. False leaves just
+        these out, None leaves nothing out.
         """
         ...
 

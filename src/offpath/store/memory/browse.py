@@ -166,7 +166,7 @@ class MemoryBrowse(MemoryPart):
         return GroupGraph(members=tuple(members), watches=tuple(watches), more=len(ids) > limit)
 
     async def browse_groups(
-        self, *, limit: int = 50, after: str | None = None, unended: bool = False
+        self, *, limit: int = 50, after: str | None = None, unended: bool | None = None
     ) -> list[GroupBrief]:
         """Groups that have a row, newest first."""
         size = min(max(limit, 0), MOST_ON_A_PAGE)
@@ -174,7 +174,7 @@ class MemoryBrowse(MemoryPart):
             (each for each in self._tables.groups.rows if after is None or each < after),
             reverse=True,
         )
-        looked = rows[: MOST_LOOKED_AT if unended else size]
+        looked = rows[: size if unended is None else MOST_LOOKED_AT]
         told = (
             GroupBrief(
                 id=one.id,
@@ -188,7 +188,7 @@ class MemoryBrowse(MemoryPart):
             )
             for one in groups.records(self._tables, looked)
         )
-        return list(islice((one for one in told if one.open or not unended), size))
+        return list(islice((one for one in told if unended in {None, one.open > 0}), size))
 
     async def open_gates(self, *, limit: int = 50, after: str | None = None) -> list[GateBrief]:
         """Gates that wait, by id."""

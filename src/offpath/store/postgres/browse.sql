@@ -211,7 +211,7 @@ from (
 left join offpath.job r on r.id = case
     when l.id ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then l.id::uuid
 end
-where :unended::int = 0 or l.open > 0
+where :unended::int is null or (l.open > 0)::int = :unended::int
 order by l.id desc
 limit :limit::int
 

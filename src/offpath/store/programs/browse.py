@@ -209,12 +209,16 @@ def _member(row: MemberRow) -> GraphMember:
 
 
 def browse_groups(
-    d: Dialect, *, limit: int = 50, after: str | None = None, unended: bool = False
+    d: Dialect, *, limit: int = 50, after: str | None = None, unended: bool | None = None
 ) -> Steps[list[GroupBrief]]:
     """Groups that have a row, newest first."""
     size = min(max(limit, 0), MOST_ON_A_PAGE)
+    every = unended is None
     query = d.sql["browse_groups"](
-        after=after, unended=int(unended), most=MOST_LOOKED_AT if unended else size, limit=size
+        after=after,
+        unended=None if every else int(unended or False),
+        most=size if every else MOST_LOOKED_AT,
+        limit=size,
     )
     rows = yield from one(query)
     return [_group(GroupBriefRow._make(row)) for row in rows]

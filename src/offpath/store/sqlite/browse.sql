@@ -282,7 +282,7 @@ from (
     limit :most
 ) as looked
 left join offpath_job as root on root.id = looked.id
-where not :unended or looked.open > 0
+where :unended is null or (looked.open > 0) = :unended
 order by looked.id desc
 limit :limit
 

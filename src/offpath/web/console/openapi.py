@@ -186,6 +186,7 @@ _TIME: Final = {
 }
 """A time, or a span ago."""
 _PLACES: Final[dict[str, dict[str, Any]]] = {
+    "groups": {"type": "string"},
     "limits": {"type": "string"},
     "messages": {"type": "string"},
     "log": {"type": "string", "pattern": "^[0-9]{1,18}$"},

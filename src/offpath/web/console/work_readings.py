@@ -29,9 +29,10 @@ _PAGE: Final = ("after", "limit")
 
 
 class GroupChoice(StrEnum):
-    """The groups of a list that are asked for; all of them where nothing is said."""
+    """The groups of a list that are asked for; open ones, then the others where nothing is said."""
 
     OPEN = "open"
+    ENDED = "ended"
 
 
 GROUP_NAMES: Final = ("state", *_PAGE)
@@ -39,12 +40,14 @@ GROUP_NAMES: Final = ("state", *_PAGE)
 
 async def _groups(app: App, asking: Asking) -> GroupListing:
     query = asking.query
-    state = query.one("state")
-    if state not in {None, GroupChoice.OPEN}:
-        raise InvalidArgument(f"state must be open, or left out for all groups, not {state!r:.60}")
-    return await list_views.groups(
-        app, unended=state == "open", limit=query.limit(), after=query.one("after")
-    )
+    state, limit, after = query.one("state"), query.limit(), query.one("after")
+    if state is None:
+        return await list_views.groups_open_first(app, limit=limit, after=after)
+    if state not in set(GroupChoice):
+        known = " or ".join(GroupChoice)
+        raise InvalidArgument(f"state must be {known}, or left out for all, not {state!r:.60}")
+    unended = state == GroupChoice.OPEN
+    return await list_views.groups(app, unended=unended, limit=limit, after=after)
 
 
 async def _graph(app: App, asking: Asking) -> GraphDocument:
@@ -117,7 +120,7 @@ WORK_READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="groups",
         path="/groups",
-        summary="Groups: jobs that queued others, newest first.",
+        summary="Groups: jobs that queued others. Open ones come first, then the newest.",
         document=GroupListing,
         read=_groups,
         names=GROUP_NAMES,
