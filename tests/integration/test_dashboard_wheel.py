@@ -28,7 +28,8 @@ async def look():
     app = offpath.App(sys.argv[2], migrate=True)
     async with app:
         console = dashboard(app, auth=False)
-        for path in ("/", "/jobs", "/actions", "/runbooks/waiting", "/assets/console.js"):
+        paths = "/ /jobs /actions /runbooks/waiting /guides/cancel /assets/console.js"
+        for path in paths.split():
             sent = []
 
             async def receive():
@@ -70,12 +71,16 @@ def test_every_file_of_the_console_is_in_the_wheel(unpacked: Path) -> None:
         for one in console.rglob("*")
         if one.is_file() and "__pycache__" not in one.parts
     }
-    runbooks = {f"runbooks/{one.name}" for one in (ROOT / "docs" / "runbooks").glob("*.md")}
+    pages = {
+        f"{folder}/{one.name}"
+        for folder in ("guides", "runbooks")
+        for one in (ROOT / "docs" / folder).glob("*.md")
+    }
     shipped = unpacked / "offpath" / "web" / "console"
     assert {str(one.relative_to(shipped)) for one in shipped.rglob("*") if one.is_file()} == (
-        ours | runbooks
+        ours | pages
     )
-    assert {"templates/act.html", "static/console.js", "runbooks/jobs.md"} <= ours | runbooks
+    assert {"templates/act.html", "static/console.js", "runbooks/jobs.md"} <= ours | pages
 
 
 def test_pages_are_shown_by_what_the_wheel_installs(unpacked: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from offpath.errors import InvalidArgument, NotFound
 from offpath.model.redact import redact
 from offpath.operating.redaction import PayloadShape, Redaction
 from offpath.web.auth import Token
-from offpath.web.console import exports
+from offpath.web.console import downloads, exports
 from offpath.web.console.action_routes import ActionRoutes, ActionTerms, told_of
 from offpath.web.console.answers import json_answer, marked
 from offpath.web.console.attempts import Attempts
@@ -35,7 +35,7 @@ from offpath.web.console.places import Place
 from offpath.web.console.queries import RequestQuery, field_text, searched
 from offpath.web.console.readings import READINGS, reading
 from offpath.web.console.renderer import Pages, asset
-from offpath.web.console.runbooks import runbook, runbook_of
+from offpath.web.console.runbooks import guide, runbook, runbook_of
 from offpath.web.console.sections import BESIDE, SECTIONS
 from offpath.web.console.sign_in import Cookies, OneTimeCode
 from offpath.web.console.stops import Stop, inside, sentence, unknown_page
@@ -44,6 +44,7 @@ from offpath.web.console.wing_pages import menu_of, pages_for
 from offpath.web.viewers import Can
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -129,7 +130,8 @@ class Console:
                 *self._actions.of_place(place),
                 *pages,
                 *data,
-                Route("/runbooks/{page}", self._runbook(place)),
+                Route("/runbooks/{page}", self._told(place, "runbook.html", runbook)),
+                Route("/guides/{page}", self._told(place, "guide.html", guide)),
                 Route(f"{API}/openapi.json", _described(readings)),
                 Route(f"{API}/me", _me),
             )
@@ -232,6 +234,12 @@ class Console:
             kind, query = exports.wanted(request, one)
             if kind is not None:
                 return await self._export(place, one, request, kind, query)
+            part, query = downloads.wanted(request, one)
+            if part is not None:
+                self._allow_payload(request, "A download")
+                return downloads.answer(
+                    await self._read(place, one, request, query=query), one, part
+                )
             return json_answer(request, await self._read(place, one, request))
 
         return answer
@@ -240,8 +248,7 @@ class Console:
         self, place: Place, one: DocumentReading, request: Request, kind: str, query: str
     ) -> Response:
         """A list as a file. Its first piece is read before the answer begins, to tell of faults."""
-        if Can.PAYLOAD not in visit_of(request).viewer.can or self._look.hidden:
-            raise Stop(403, "RIGHT.MISSING", "An export needs the right 'payload'.")
+        self._allow_payload(request, "An export")
         pages = exports.rows(lambda asked: self._read(place, one, request, query=asked), query)
         pieces = exports.written(kind, one, pages)
         first = [await anext(pieces)]
@@ -252,6 +259,11 @@ class Console:
         return StreamingResponse(
             _after(first, pieces), 200, headers, media_type=exports.KINDS[kind]
         )
+
+    def _allow_payload(self, request: Request, what: str) -> None:
+        """Raise ``Stop`` for whoever may not see what jobs were given."""
+        if Can.PAYLOAD not in visit_of(request).viewer.can or self._look.hidden:
+            raise Stop(403, "RIGHT.MISSING", f"{what} needs the right 'payload'.")
 
     def _page(self, place: Place, one: DocumentReading) -> Answer:
         async def answer(request: Request) -> Response:
@@ -376,13 +388,15 @@ class Console:
             shape=self._look.shape,
         )
 
-    def _runbook(self, place: Place) -> Answer:
+    def _told(self, place: Place, template: str, find: Callable[[str], Markup | None]) -> Answer:
+        """A page of the documentation."""
+
         async def answer(request: Request) -> Response:
-            found = runbook(request.path_params["page"])
+            found = find(request.path_params["page"])
             if found is None:
                 raise unknown_page()
             around = self._around(place, None, request)
-            text = self._pages.render("runbook.html", runbook=found, **around, told=None)
+            text = self._pages.render(template, text=found, **around, told=None)
             return self._named(request, text)
 
         return answer

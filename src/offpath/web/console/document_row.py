@@ -40,5 +40,7 @@ class DocumentReading(Struct, frozen=True, kw_only=True):
     """Its path as a page, where that is another one."""
     paged: bool = True
     """False: there is its JSON alone, of what stands on another page."""
+    parts: Sequence[str] = ()
+    """The fields of payload that can be downloaded alone, by whoever may see payloads."""
     within: str | None = None
     """The entry of the menu that it belongs to, where that is another one's."""

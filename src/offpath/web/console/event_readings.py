@@ -150,6 +150,7 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="One message, with what it carries.",
         document=MessageShown,
         read=_message,
+        parts=("payload",),
     ),
     DocumentReading(
         name="endpoints",
@@ -180,6 +181,7 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="One event of the log, with what it carries.",
         document=EventDocument,
         read=_event,
+        parts=("payload",),
     ),
     DocumentReading(
         name="attempts",

@@ -364,6 +364,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         summary="One job, its attempts, and why it is where it is.",
         document=JobShown,
         read=_job,
+        parts=("input", "result", "progress"),
     ),
     DocumentReading(
         name="faults",
@@ -388,6 +389,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         document=GroupStanding,
         read=_group,
         names=("limit",),
+        parts=("value",),
     ),
     DocumentReading(
         name="queues",

@@ -110,6 +110,7 @@ class Pages:
             headline=headline_of,
             json=_json,
             links_of=links_of,
+            long=lambda value: len(_whole(value)) > _LONGEST,
             middle=_middle,
             number=_number,
             picture=picture_of,
@@ -213,10 +214,14 @@ def _middle(text: str) -> str:
 
 
 def _json(value: Any) -> str:  # noqa: ANN401 - any JSON
-    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    encoded = _whole(value)
     if len(encoded) <= _LONGEST:
         return encoded
-    return f"{encoded[:_LONGEST]}\n… {len(encoded) - _LONGEST:,} more characters: see the JSON"
+    return f"{encoded[:_LONGEST]}\n… {len(encoded) - _LONGEST:,} more characters"
+
+
+def _whole(value: Any) -> str:  # noqa: ANN401 - any JSON
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def _sign(state: str) -> tuple[str, str]:

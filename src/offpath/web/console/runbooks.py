@@ -1,4 +1,4 @@
-"""Runbooks: what to do about each reason. They are shipped, for networks without internet."""
+"""Runbooks and guides: pages of the documentation, shipped for networks without internet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-_SHIPPED: Final = files("offpath.web.console") / "runbooks"
+_SHIPPED: Final = files("offpath.web.console")
 _PAGES: Final[tuple[tuple[str, str], ...]] = (
     (r"^loop |turns in a row failed|no success", "loops"),
     (r"event loop has not turned", "loops"),
@@ -47,12 +47,21 @@ def runbook_of(reason: str) -> str | None:
     return next((page for pattern, page in _PAGES if re.search(pattern, reason)), None)
 
 
-@cache
 def runbook(page: str) -> Markup | None:
     """A runbook as HTML; None for one that there is not. Any HTML in its text stays text."""
+    return _page("runbooks", page)
+
+
+def guide(page: str) -> Markup | None:
+    """A guide as HTML; None for one that there is not."""
+    return _page("guides", page)
+
+
+@cache
+def _page(folder: str, page: str) -> Markup | None:
     if not re.fullmatch(r"[A-Za-z-]{1,40}", page):
         return None
-    text = _text(page)
+    text = _text(folder, page)
     if text is None:
         return None
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -63,17 +72,22 @@ def runbook(page: str) -> Markup | None:
     return Markup(reader.renderer.render(tokens, reader.options, {}))  # noqa: S704
 
 
-def _text(page: str) -> str | None:
-    shipped = _SHIPPED / f"{page}.md"
+def _text(folder: str, page: str) -> str | None:
+    shipped = _SHIPPED / folder / f"{page}.md"
     if shipped.is_file():
-        return shipped.read_text("utf-8")
+        return _shown(shipped.read_text("utf-8"))
     # In a checkout they lie where people read them; the wheel has a copy.
-    here = Path(__file__).parents[4] / "docs" / "runbooks" / f"{page}.md"
-    return here.read_text("utf-8") if here.is_file() else None
+    here = Path(__file__).parents[4] / "docs" / folder / f"{page}.md"
+    return _shown(here.read_text("utf-8")) if here.is_file() else None
+
+
+def _shown(text: str) -> str:
+    """The text without remarks for tests and without pictures, which are not shipped."""
+    return re.sub(r"<!--.*?-->\n?|!\[[^\]]*\]\([^)]*\)\n?", "", text, flags=re.DOTALL)
 
 
 def _point_inside(tokens: list[Token]) -> None:
-    """Links to other runbooks lead to their pages here; any other one is only text."""
+    """Links to pages of the same folder lead to them here; any other one is only text."""
     kept = True
     for token in tokens:
         if token.type == "link_open":

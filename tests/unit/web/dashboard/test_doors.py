@@ -26,6 +26,7 @@ CLOSED = sorted(
         *(API + one.path for one in READINGS),
         f"{API}/openapi.json",
         f"{API}/me",
+        "/guides/{page}",
         "/runbooks/{page}",
         "/nowhere",
         "/act",
