@@ -133,7 +133,7 @@ async def test_a_brief_holds_nothing_that_a_job_carries(store: Store, clock: Man
     await end(store, job, Succeeded(result='"hunter2"'))
     (brief,) = (await store.browse(ALL)).items
     known = await record(store, job.id)
-    for name in set(JobBrief.__struct_fields__) - {"error", "error_type", "redriven_at"}:
+    for name in set(JobBrief.__struct_fields__) - {"error", "error_type", "redriven_at", "ran"}:
         assert getattr(brief, name) == getattr(known, name), name
     assert "hunter2" not in repr(brief)
     assert not any("hunter2" in str(getattr(brief, name)) for name in brief.__struct_fields__)
@@ -245,6 +245,23 @@ async def test_a_graph_of_many_has_the_first_ones_by_id(store: Store) -> None:
     graph = await store.graph(root, limit=3)
     assert ([one.id for one in graph.members], graph.more) == (made[:3], True)
     assert (await store.graph(fresh_id())).members == ()
+
+
+async def test_a_brief_tells_how_long_an_attempt_took_that_failed(
+    store: Store, clock: ManualClock
+) -> None:
+    """By the worker's own times: the end of the job is stored later."""
+    await join(store)
+    job = await start(store)
+    begun = clock.now()
+    clock.advance(9)
+    why = failure("no", started_at=begun, at=begun + timedelta(seconds=2.5))
+    await end(store, job, Dead(reason=DeadReason.EXHAUSTED, failure=why))
+    (brief,) = (await store.browse(ALL)).items
+    assert brief.ran == timedelta(seconds=2.5)
+    done = await start(store)
+    await end(store, done, Succeeded())
+    assert [one.ran for one in (await store.browse(ALL)).items if one.id == done.id] == [None]
 
 
 async def test_groups_come_newest_first_with_their_counts(store: Store) -> None:

@@ -117,6 +117,30 @@ async def test_faults_of_one_task_are_those_of_its_jobs_among_the_newest(store: 
     assert (await store.faults(task="nobody")).items == ()
 
 
+async def test_faults_since_a_time_are_of_those_that_died_then_or_later(
+    store: Store, clock: ManualClock
+) -> None:
+    """By their death, not by when they were enqueued: an old job that dies now is told."""
+    await join(store)
+    await died(store, "before")
+    late = await start(store, task="other")
+    clock.advance(60)
+    await died(store, "after")
+    why = failure("after", type="Boom")
+    await end(store, late, Dead(reason=DeadReason.EXHAUSTED, failure=why))
+    tally = await store.faults(since=START + timedelta(seconds=60))
+    assert {(one.task, one.key) for one in tally.items} == {
+        (TASK, "Boom: after"),
+        ("other", "Boom: after"),
+    }
+    assert (tally.looked_at, tally.more) == (2, False)
+    assert (await store.faults(since=START + timedelta(seconds=60), task="other")).items[
+        0
+    ].sample == late.id
+    assert (await store.faults(since=START, most=2)).more
+    assert (await store.faults(since=START + timedelta(seconds=61))).items == ()
+
+
 # -- how many are dead, and since when -------------------------------------------------------------
 
 

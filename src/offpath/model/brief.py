@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -46,6 +46,10 @@ class JobBrief(Quiet, frozen=True, kw_only=True, gc=False):
     """The beginning of that failure's message."""
     redriven_at: datetime | None = None
     """The time when it was last put back after it had ended."""
+    options: str = "{}"
+    """As the job has them: its retry policy is among them."""
+    ran: timedelta | None = None
+    """The time that its latest attempt took, where that failed and told so itself."""
     unreadable: str | None = None
     """The columns of its row that cannot be read, with their content."""
 

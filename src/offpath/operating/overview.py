@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec import Struct
 from offpath.app import App
 from offpath.health.fleet import MOST_COUNTED, MOST_DUE, WorkerPresence
 from offpath.model.endpoint import Endpoint, EndpointState
+from offpath.model.job import JobState
 from offpath.model.redact import redact_text
 from offpath.operating import list_views, stats_views, views
 from offpath.operating.documents import faults, health
@@ -26,8 +27,12 @@ from offpath.store.browse import MOST_COUNTED_DEAD, MOST_LOOKED_AT
 
 MOST_FAULTS = 100
 """Faults that are told, the most frequent first."""
+LATELY = timedelta(hours=1)
+"""The time whose deaths the overview tells by fault."""
 _SOON = 8
 """Schedules that are named."""
+_MOST_SCHEDULES = 500
+"""Schedules, the next ones, of which it is known how the last job went."""
 _MISSING = frozenset((WorkerPresence.LATE, WorkerPresence.GONE))
 
 
@@ -75,11 +80,16 @@ class Overview(Struct, frozen=True, kw_only=True):
     queues: tuple[QueueStanding, ...]
     rates: dict[str, QueueRate]
     """The pace of queues in the last five minutes, by name; of those with stats alone."""
+    dead: int
+    """Jobs that are dead, counted up to a limit."""
+    more_dead: bool
+    """True if some were not counted."""
     oldest_dead_at: datetime | None
     """The time when the job died that has been dead for longest."""
     faults: FaultsDocument
+    """Those of the jobs that died in the last hour, whenever these were enqueued."""
     schedules: tuple[ScheduleListed, ...]
-    """The next ones to come."""
+    """Those whose last job died, then the next ones to come."""
     streams: tuple[StreamStanding, ...]
     """Streams in which messages are due or dead, those with the most first."""
     routers: tuple[RouterBrief, ...]
@@ -98,24 +108,24 @@ async def read(
     Raises ``InvalidArgument`` for a range that is none.
     """
     store = app.store()
+    now = await store.ping()
     (
-        (now, fleet, found, backlog),
+        (fleet, found, backlog),
         (told, coming, lately),
         (rates, dead),
         events,
     ) = await asyncio.gather(
         asyncio.gather(
-            store.ping(),
             views.fleet_of(app),
             store.queues(most=MOST_COUNTED),
             store.backlog(limit=MOST_DUE),
         ),
         asyncio.gather(
-            dead_faults(app, most=MOST_COUNTED_DEAD),
+            dead_faults(app, most=MOST_COUNTED_DEAD, since=now - LATELY),
             _coming(app, seen),
             stats_views.stats(app, within=within, compared=compared),
         ),
-        asyncio.gather(stats_views.queue_rates(app), store.dead_tally(most=1)),
+        asyncio.gather(stats_views.queue_rates(app), store.dead_tally()),
         _events(app),
     )
     queues = describe_queues(found, backlog, fleet.members).items
@@ -135,6 +145,8 @@ async def read(
         slots=sum(one.info.concurrency for one in live),
         queues=queues,
         rates=rates,
+        dead=dead.jobs,
+        more_dead=dead.jobs >= MOST_COUNTED_DEAD,
         oldest_dead_at=dead.oldest_at,
         faults=told,
         schedules=coming,
@@ -167,9 +179,14 @@ def _shut(one: Endpoint) -> EndpointBrief:
     return filled(EndpointBrief, one, reason=reason)
 
 
-async def dead_faults(app: App, *, most: int = MOST_LOOKED_AT) -> FaultsDocument:
-    """The faults of the newest dead jobs, by default of as many as one page looks at."""
-    found = await app.store().faults(limit=MOST_FAULTS, most=most)
+async def dead_faults(
+    app: App, *, most: int = MOST_LOOKED_AT, since: datetime | None = None
+) -> FaultsDocument:
+    """The faults of the newest dead jobs, by default of as many as one page looks at.
+
+    With ``since`` those of jobs that died then or later.
+    """
+    found = await app.store().faults(limit=MOST_FAULTS, most=most, since=since)
     return faults.describe(found)
 
 
@@ -178,6 +195,9 @@ def _verdict(health_now: HealthDocument) -> dict[str, Any]:
 
 
 async def _coming(app: App, seen: Redaction) -> tuple[ScheduleListed, ...]:
+    """The schedules that somebody looks for: those that failed last, then the next ones."""
     waiting = (one for one in await app.schedules.list() if one.next_at and not one.paused)
     coming = sorted(waiting, key=lambda one: one.next_at or one.updated_at)
-    return await list_views.schedules(app, coming[:_SOON], seen)
+    told = await list_views.schedules(app, coming[:_MOST_SCHEDULES], seen)
+    failed = sorted(told, key=lambda one: one.last_state is not JobState.DEAD)
+    return tuple(failed[:_SOON])

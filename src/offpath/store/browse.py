@@ -13,6 +13,8 @@ from offpath.store.absence import none_of, refused
 from offpath.store.capabilities import Profile
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from offpath.model.brief import (
         BriefPage,
         DeadTally,
@@ -79,10 +81,16 @@ class BrowseStore(Protocol):
         ...
 
     async def faults(
-        self, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+        self,
+        *,
+        limit: int = 100,
+        most: int = MOST_DEAD,
+        task: str | None = None,
+        since: datetime | None = None,
     ) -> FaultTally:
         """The faults of the newest ``most`` dead jobs: the most frequent first, then by task,
-        reason and key. With ``task`` those of its jobs among them are told.
+        reason and key. With ``task`` those of its jobs among them are told. With ``since``, those
+        are looked at that died then or later, the latest deaths first.
         """
         ...
 

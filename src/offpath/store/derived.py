@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from offpath.errors import CapabilityMissing
 from offpath.model.brief import DeadTally, FaultTally, Kind
 from offpath.model.deaths import Deaths
@@ -215,12 +217,18 @@ class DerivedStore:
         return DeadTally(jobs=min(jobs, most), oldest_at=min(ended, default=None))
 
     async def faults(
-        self, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+        self,
+        *,
+        limit: int = 100,
+        most: int = MOST_DEAD,
+        task: str | None = None,
+        since: datetime | None = None,
     ) -> FaultTally:
         """The faults of the newest dead jobs. Each is read, so a page of them is looked at."""
         if limit <= 0 or most <= 0:
             return NO_FAULTS
         read = min(most, MOST_ON_A_PAGE)
-        dead = await self.find(_DEAD, limit=read)
+        where = _DEAD if since is None else replace(_DEAD, finished_after=since)
+        dead = await self.find(where, limit=read)
         more = len(dead.items) >= most or dead.next is not None
         return tallied(dead.items, key_of, limit=limit, more=more, task=task)

@@ -141,13 +141,14 @@ def _foreign(job: JobRecord, seen: Redaction) -> dict[str, Any]:
         **{name: seen.payload(getattr(job, name)) for name in ("headers", "result", "progress")},
         "input": seen.arguments(job.task, job.input),
         "options": Redaction(names=seen.names).payload(job.options),
-        "most_attempts": _most_attempts(job.options),
+        "most_attempts": most_attempts(job.options),
         "limit_key": shown(job.limit_key),
         "failures": tuple(_failure(one, seen) for one in job.failures),
     }
 
 
-def _most_attempts(options: str) -> int | None:
+def most_attempts(options: str) -> int | None:
+    """The attempts that options allow; None where that is the task's to say."""
     try:
         run = decode_run(options)
     except msgspec.MsgspecError:  # written by hand: the worker refuses it, and says why

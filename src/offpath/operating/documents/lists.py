@@ -24,6 +24,7 @@ from offpath.model.joined_limits import shown
 from offpath.model.limit import QueueRecord
 from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.jobs import most_attempts
 from offpath.operating.documents.pages import DocumentPage, after_full
 from offpath.operating.graph import gate_text
 from offpath.operating.redaction import PLAIN, Redaction
@@ -44,6 +45,8 @@ class BriefDocument(Struct, frozen=True, kw_only=True):
     run_at: datetime
     enqueued_at: datetime
     attempt: int
+    most_attempts: int | None
+    """The attempts that its retry policy allows; None where that is its task's to say."""
     deliveries: int
     group_id: str
     parent: str | None
@@ -59,6 +62,10 @@ class BriefDocument(Struct, frozen=True, kw_only=True):
     """Seconds between being due and being started, of its latest attempt; None before one."""
     ran: float | None
     """Seconds that its latest attempt took; None while it has not ended."""
+    ran_at_most: bool
+    """True if the time until its end was stored is in these: of an attempt that did not fail no
+    other end is kept.
+    """
     reason: str | None
     limit_key: str | None
     error_type: str | None
@@ -163,9 +170,16 @@ def describe_brief(one: JobBrief) -> BriefDocument:
         more_tags=max(len(one.tags) - MOST_TAGS, 0),
         limit_key=shown(one.limit_key),
         waited=_seconds(one.run_at, _started(one)),
-        ran=_seconds(_started(one), one.finished_at),
+        most_attempts=most_attempts(one.options),
+        **_ran(one),
         error=None if one.error is None else redact_text(one.error),
     )
+
+
+def _ran(one: JobBrief) -> dict[str, Any]:
+    if one.ran is not None and one.finished_at is not None:
+        return {"ran": one.ran.total_seconds(), "ran_at_most": False}
+    return {"ran": _seconds(_started(one), one.finished_at), "ran_at_most": True}
 
 
 def _started(one: JobBrief) -> datetime | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
 from offpath.model.brief import (
@@ -33,7 +33,7 @@ from offpath.store.memory.part import MemoryPart
 from offpath.store.memory.tables import Tables
 from offpath.store.protocol import MOST_ON_A_PAGE
 from offpath.store.rows.faults import NOTHING as NO_FAULTS
-from offpath.store.rows.faults import tallied
+from offpath.store.rows.faults import newest_dead, tallied
 from offpath.store.rows.job_filter import tests_of
 
 _MOST_HELD = 1_000
@@ -114,16 +114,17 @@ class MemoryBrowse(MemoryPart):
         )
 
     async def faults(
-        self, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+        self,
+        *,
+        limit: int = 100,
+        most: int = MOST_DEAD,
+        task: str | None = None,
+        since: datetime | None = None,
     ) -> FaultTally:
         """The faults of the newest dead jobs."""
         if limit <= 0 or most <= 0:
             return NO_FAULTS
-        dead = sorted(
-            (job for job in self._tables.jobs.values() if job.state is JobState.DEAD),
-            key=lambda job: job.id,
-            reverse=True,
-        )[:most]
+        dead = newest_dead(self._tables.jobs.values(), since)[:most]
         keys = self._tables.fault_keys
         return tallied(
             dead, lambda job: keys.get(job.id), limit=limit, more=len(dead) >= most, task=task
@@ -333,4 +334,13 @@ def _brief(tables: Tables, job: JobRecord) -> JobBrief:
         error_type=None if failure is None else failure.type,
         error=None if failure is None else failure.message[:LONGEST_MESSAGE],
         redriven_at=tables.redriven.get(job.id),
+        options=job.options,
+        ran=_ran(job),
     )
+
+
+def _ran(job: JobRecord) -> timedelta | None:
+    last = job.failure
+    if last is None or last.attempt != job.attempt or last.at is None or last.started_at is None:
+        return None
+    return last.at - last.started_at

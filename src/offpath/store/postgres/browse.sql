@@ -147,10 +147,10 @@ select
     offpath.micros(j.enqueued_at), j.attempt, j.deliveries, coalesce(j.group_id, j.id::text),
     j.parent, j.tags::text, j.worker, j.cancel_requested::int, offpath.micros(j.started_at),
     offpath.micros(j.finished_at), j.reason, j.limit_key, f.type, left(f.message, 300),
-    offpath.micros(j.redriven_at)
+    offpath.micros(j.redriven_at), j.options, f.attempt, f.started_at::text, f.at::text
 from offpath.job j
 left join lateral (
-    select o.type, o.message
+    select o.type, o.message, o.attempt, o.started_at, o.at
     from offpath.failure o
     where o.job = j.id
     order by o.delivery desc
@@ -361,18 +361,8 @@ where t.id collate "C" between :first::text and :last::text
 order by t.id collate "C"
 limit :limit::int
 
--- name: faults
--- The newest dead jobs by their fault, the most frequent first.
---
--- They are counted by queue first, where rows are put into a few groups without an order, and these
--- into faults.
-with looked as (
-    select j.task, j.reason, j.error_key, j.queue, j.finished_at, j.id
-    from offpath.job j
-    where j.state = 'dead'
-    order by j.id desc
-    limit :most::int
-),
+-- part: tallied_faults
+-- What was looked at, by fault.
 parts as materialized (
     select
         l.task, l.reason, l.error_key, l.queue, count(*) as jobs,
@@ -392,6 +382,31 @@ order by
     sum(p.jobs) desc, p.task collate "C", p.reason collate "C" nulls first,
     p.error_key collate "C" nulls first
 limit :limit::int
+
+-- name: faults
+-- The newest dead jobs by their fault, the most frequent first.
+--
+-- They are counted by queue first, where rows are put into a few groups without an order, and these
+-- into faults.
+with looked as (
+    select j.task, j.reason, j.error_key, j.queue, j.finished_at, j.id
+    from offpath.job j
+    where j.state = 'dead'
+    order by j.id desc
+    limit :most::int
+),
+/* part: tallied_faults */
+
+-- name: faults_since
+-- The same of the jobs that died since a time, the latest deaths first.
+with looked as (
+    select j.task, j.reason, j.error_key, j.queue, j.finished_at, j.id
+    from offpath.job j
+    where j.state = 'dead' and j.finished_at >= :since::text::timestamptz
+    order by j.finished_at desc, j.id desc
+    limit :most::int
+),
+/* part: tallied_faults */
 
 -- name: dead_tally
 -- The dead jobs up to a limit, and the oldest death; an index has each.

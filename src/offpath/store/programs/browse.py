@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
 
@@ -135,12 +136,21 @@ def next_due(d: Dialect, queue: str, *, limit: int = 20) -> Steps[list[JobBrief]
 
 
 def faults(
-    d: Dialect, *, limit: int = 100, most: int = MOST_DEAD, task: str | None = None
+    d: Dialect,
+    *,
+    limit: int = 100,
+    most: int = MOST_DEAD,
+    task: str | None = None,
+    since: datetime | None = None,
 ) -> Steps[FaultTally]:
     """The faults of the newest dead jobs."""
     if limit <= 0 or most <= 0:
         return FaultTally(items=(), looked_at=0, more=False)
-    rows = yield from one(d.sql["faults"](most=most, limit=limit, task=task))
+    if since is None:
+        query = d.sql["faults"](most=most, limit=limit, task=task)
+    else:
+        query = d.sql["faults_since"](most=most, limit=limit, task=task, since=d.at(since))
+    rows = yield from one(query)
     found = [FaultRow._make(row) for row in rows]
     looked = found[0].looked_at if found else 0
     return FaultTally(
@@ -339,7 +349,19 @@ def _brief(row: BriefRow) -> JobBrief:
         error_type=row.error_type,
         error=row.error,
         redriven_at=readable(row.redriven_at),
+        options=row.options,
+        ran=_ran(row),
     )
+
+
+def _ran(row: BriefRow) -> timedelta | None:
+    """The time that the latest attempt took, where that is the one that failed last."""
+    if row.failed_attempt != row.attempt or row.failed_from is None or row.failed_at is None:
+        return None
+    try:
+        return datetime.fromisoformat(row.failed_at) - datetime.fromisoformat(row.failed_from)
+    except (ValueError, TypeError):  # written by hand
+        return None
 
 
 _PLAIN: Final = BriefRow(
@@ -364,5 +386,9 @@ _PLAIN: Final = BriefRow(
     error_type=None,
     error=None,
     redriven_at=None,
+    options="{}",
+    failed_attempt=None,
+    failed_from=None,
+    failed_at=None,
 )
 _BRIEFS: Final = Shape.of(_PLAIN, _brief, lambda job, bad: replace(job, unreadable=mark(bad)))

@@ -29,6 +29,11 @@ class BriefRow(NamedTuple):
     error_type: str | None
     error: str | None
     redriven_at: int | None
+    options: str
+    failed_attempt: int | None
+    failed_from: str | None
+    """When the attempt that failed last began, and when it ended, as ISO 8601."""
+    failed_at: str | None
 
 
 class MemberRow(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 
 from offpath.model.brief import MOST_QUEUES, FaultCount, FaultTally
 from offpath.model.fault import fault_key
-from offpath.model.job import DeadReason, JobRecord
+from offpath.model.job import DeadReason, JobRecord, JobState
 
 _WITHOUT_ATTEMPT = frozenset(
     {DeadReason.WORKER_LOST, DeadReason.UNSATISFIABLE, DeadReason.GATE_TIMEOUT}
@@ -36,6 +37,16 @@ def tallied(
         key=lambda one: (-one.jobs, one.task, one.reason or "", one.key or ""),
     )
     return FaultTally(items=tuple(told[:limit]), looked_at=len(dead), more=more)
+
+
+def newest_dead(jobs: Iterable[JobRecord], since: datetime | None) -> list[JobRecord]:
+    """The dead jobs, newest first by id; with ``since`` by the time of their death."""
+    if since is None:
+        dead = [one for one in jobs if one.state is JobState.DEAD]
+        return sorted(dead, key=lambda one: one.id, reverse=True)
+    ended = ((one.finished_at, one.id, one) for one in jobs if one.state is JobState.DEAD)
+    late = [(at, job_id, one) for at, job_id, one in ended if at is not None and at >= since]
+    return [one for *_, one in sorted(late, key=lambda each: each[:2], reverse=True)]
 
 
 def key_of(job: JobRecord) -> str | None:

@@ -229,7 +229,9 @@ select
     job.id, job.task, job.queue, job.state, job.priority, job.run_at, job.enqueued_at,
     job.attempt, job.deliveries, job.group_id, job.parent, job.tags, job.worker,
     job.cancel_requested, job.started_at, job.finished_at, job.reason, job.limit_key, past.type,
-    substr(json_extract(past.failure, '$.message'), 1, 300), job.redriven_at
+    substr(json_extract(past.failure, '$.message'), 1, 300), job.redriven_at, job.options,
+    coalesce(json_extract(past.failure, '$.attempt'), 1),
+    json_extract(past.failure, '$.started_at'), json_extract(past.failure, '$.at')
 from offpath_job as job
 left join offpath_failure as past on past.seq = (
     select last.seq from offpath_failure as last
@@ -409,6 +411,17 @@ where id between :first and :last
 order by id
 limit :limit
 
+-- part: tallied_faults
+-- What was looked at, by fault.
+select
+    task, reason, error_key, count(*), min(finished_at), max(finished_at),
+    json_group_array(distinct queue), max(id), (select count(*) from looked)
+from looked
+where :task is null or task = :task
+group by task, reason, error_key
+order by count(*) desc, task, reason, error_key
+limit :limit
+
 -- name: faults
 -- The newest dead jobs by their fault, the most frequent first.
 with looked as materialized (
@@ -418,14 +431,18 @@ with looked as materialized (
     order by id desc
     limit :most
 )
-select
-    task, reason, error_key, count(*), min(finished_at), max(finished_at),
-    json_group_array(distinct queue), max(id), (select count(*) from looked)
-from looked
-where :task is null or task = :task
-group by task, reason, error_key
-order by count(*) desc, task, reason, error_key
-limit :limit
+/* part: tallied_faults */
+
+-- name: faults_since
+-- The same of the jobs that died since a time, the latest deaths first.
+with looked as materialized (
+    select task, reason, error_key, queue, finished_at, id
+    from offpath_job indexed by offpath_job_died
+    where state = 'dead' and finished_at >= :since
+    order by finished_at desc, id desc
+    limit :most
+)
+/* part: tallied_faults */
 
 -- name: dead_tally
 -- The dead jobs up to a limit, and the oldest death; an index has each.

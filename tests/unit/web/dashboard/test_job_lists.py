@@ -11,6 +11,7 @@ import offpath
 from offpath.errors import InvalidArgument
 from offpath.model.brief import JobBrief
 from offpath.model.job import JobState
+from offpath.operating import overview
 from offpath.operating.documents.lists import describe_brief
 from offpath.web.console.queries import JOB_NAMES, RequestQuery, field_text, moment, searched
 from tests.integration.polling import eventually
@@ -114,7 +115,11 @@ def brief(**fields: object) -> JobBrief:
 def test_a_job_tells_how_long_it_waited_and_ran() -> None:
     start, end = NOW + timedelta(seconds=3), NOW + timedelta(seconds=10)
     done = describe_brief(brief(started_at=start, finished_at=end))
-    assert (done.waited, done.ran) == (3.0, 7.0)
+    assert (done.waited, done.ran, done.ran_at_most) == (3.0, 7.0, True)
+    told = describe_brief(
+        brief(started_at=start, finished_at=end, state=JobState.DEAD, ran=timedelta(seconds=2))
+    )
+    assert (told.ran, told.ran_at_most) == (2.0, False)
     running = describe_brief(brief(state=JobState.RUNNING, started_at=start))
     assert (running.waited, running.ran) == (3.0, None)
 
@@ -163,6 +168,58 @@ async def test_a_job_that_no_worker_has_had_is_in_no_attempt(site: Site) -> None
     waiting = (await site.get("/jobs?task=export&state=queued")).text
     assert waiting.count('title="No worker has had it"') == waiting.count('<tr id="job-') > 0
     assert "No worker has had it" not in (await site.get("/jobs?task=send_mail&state=dead")).text
+
+
+async def test_a_list_tells_how_many_attempts_a_job_has(app: offpath.App, site: Site) -> None:
+    await app.tasks["export"].options(retry=7).enqueue(month="2026-12")
+    told = {
+        (one["task"], one["most_attempts"])
+        for one in (await site.get("/api/v1/jobs?limit=200")).document["items"]
+    }
+    assert {("send_mail", 1), ("export", 7), ("add", 3)} <= told
+    dead = (await site.get("/jobs?task=send_mail&state=dead")).text
+    assert '<td data-name="Attempt" class="right">1 of 1</td>' in dead
+    # the attempt that failed told its length itself; of one that did well the end was stored later
+    assert "Until its end was stored" not in dead
+    assert 'title="Until its end was stored">≤' in (await site.get("/jobs?state=succeeded")).text
+
+
+async def test_the_overview_tells_faults_of_the_last_hour_and_how_many_are_dead(
+    app: offpath.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = (await site_of(app).get("/api/v1/overview")).document
+    assert (told["dead"], told["more_dead"], told["faults"]["looked_at"]) == (6, False, 6)
+    page = (await site_of(app).get("/")).text
+    assert "Faults of the last hour" in page
+    assert "/dead?finished_after=1h&amp;task=send_mail" in page
+    monkeypatch.setattr(overview, "LATELY", -timedelta(minutes=1))
+    told = (await site_of(app).get("/api/v1/overview")).document
+    assert (told["dead"], told["faults"]["items"]) == (6, [])
+    assert "No job died in the last hour. 6 died before." in (await site_of(app).get("/")).text
+
+
+async def test_a_schedule_whose_last_job_died_comes_first(app: offpath.App, site: Site) -> None:
+    job = app.tasks["send_mail"].job(to="ann", password="x")
+    await app.schedules.create("late", job, every=1.0)
+
+    async def last() -> str | None:
+        return (await app.schedules.get("late")).last_job
+
+    async with app.worker(queues=("nothing",)):
+        await eventually(last, within=50)
+    await app.schedules.change("late", every=10 * 86_400.0)
+    wanted = await last()
+    assert wanted is not None
+
+    async def died() -> bool:
+        return (await app.jobs.get(wanted)).state is JobState.DEAD
+
+    async with app.worker():
+        await eventually(died, within=50)
+    told = (await site.get("/api/v1/overview")).document["schedules"]
+    assert [one["name"] for one in told] == ["late", "poll", "nightly"]
+    assert told[0]["last_state"] == "dead"
+    assert "what failed last comes first" in (await site.get("/")).text
 
 
 async def test_a_schedule_tells_how_its_last_job_went(app: offpath.App, site: Site) -> None:
