@@ -6,10 +6,11 @@ Pure. A chart has one axis, which begins at zero. Where nobody told anything the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from offpath.web.console.lengths import lasted, rounded
 
@@ -17,6 +18,8 @@ WIDTH: Final = 600
 HEIGHT: Final = 96
 _TOP: Final = 4
 """Room above the highest point, so that its line is seen whole."""
+_LABEL: Final = 28
+"""The height of a label of two lines: the word, and the value."""
 Value = float | None
 
 
@@ -28,6 +31,10 @@ class ChartLine(Struct, frozen=True):
     paths: tuple[str, ...]
     style: str
     """The name of how it is drawn: its number, or ``old`` for that of a day before."""
+    told: tuple[str, ...]
+    """Its value at each point, in words."""
+    y: float = 0.0
+    """The place of its label beside the chart: where it ends, or as near as others leave room."""
 
 
 class ChartSlice(Struct, frozen=True):
@@ -46,6 +53,8 @@ class LineChart(Struct, frozen=True):
     most: str
     lines: tuple[ChartLine, ...]
     slices: tuple[ChartSlice, ...]
+    labelled: bool
+    """True if its lines are named beside it: one alone is what the chart is called."""
 
     @property
     def empty(self) -> bool:
@@ -124,17 +133,57 @@ def _chart(
     several = (*values.values(), old)
     most = max((one for line in several for one in line if one is not None), default=0.0)
     lines = [
-        ChartLine(line, _last(numbers, told), tuple(_paths(numbers, most)), str(number))
+        _line(line, numbers, most, told, str(number), len(times))
         for number, (line, numbers) in enumerate(values.items(), 1)
     ]
     if old:
-        lines.append(ChartLine("yesterday", _last(old, told), tuple(_paths(old, most)), "old"))
+        lines.append(_line("yesterday", old, most, told, "old", len(times)))
+    labelled = len(lines) > 1
+    lines = _labelled(lines, _LABEL if labelled else _LABEL / 2)
     width = WIDTH / max(len(times), 1)
     slices = tuple(
         ChartSlice(round(place * width, 2), round(width, 2), _text(at, place, told, values))
         for place, at in enumerate(times)
     )
-    return LineChart(name, words, told(most) if most else "", tuple(lines), slices)
+    return LineChart(name, words, told(most) if most else "", tuple(lines), slices, labelled)
+
+
+def _line(
+    words: str,
+    values: Sequence[Value],
+    most: float,
+    told: Callable[[float], str],
+    style: str,
+    points: int,
+) -> ChartLine:
+    """A line. One of fewer points than the chart has is read at the point that is nearest."""
+    near = [values[place * len(values) // points] for place in range(points)] if values else []
+    known = [one for one in values if one is not None]
+    return ChartLine(
+        words,
+        told(known[-1]) if known else "–",
+        tuple(_paths(values, most)),
+        style,
+        tuple("–" if one is None else told(one) for one in near),
+        _place(known[-1] if known else 0.0, most),
+    )
+
+
+def _place(value: float, most: float) -> float:
+    """The place of a value, from the top."""
+    return HEIGHT - ((HEIGHT - _TOP) * value / most if most else 0.0)
+
+
+def _labelled(lines: Sequence[ChartLine], height: float) -> list[ChartLine]:
+    """The lines with their labels, none over another: the highest first, and all within."""
+    order = sorted(lines, key=lambda one: one.y)
+    top, places = 0.0, {}
+    for number, one in enumerate(order):
+        below = height * (len(order) - number)
+        place = max(top, min(one.y - height / 2, HEIGHT - below))
+        places[one.style] = round(place, 1)
+        top = place + height
+    return [replace(one, y=places[one.style]) for one in lines]
 
 
 def _paths(values: Sequence[Value], most: float) -> Iterator[str]:
@@ -143,18 +192,12 @@ def _paths(values: Sequence[Value], most: float) -> Iterator[str]:
     part: list[str] = []
     for place, value in enumerate([*values, None]):
         if value is not None:
-            height = (HEIGHT - _TOP) * value / most if most else 0.0
-            x, y = (place + 0.5) * width, HEIGHT - height
+            x, y = (place + 0.5) * width, _place(value, most)
             part.append(f"{'L' if part else 'M'}{x:.1f} {y:.1f}")
         elif part:
             # a point alone is a short line, for one without a length is not drawn
             yield " ".join(part) if len(part) > 1 else f"{part[0]} h2"
             part = []
-
-
-def _last(values: Sequence[Value], told: Callable[[float], str]) -> str:
-    known = [one for one in values if one is not None]
-    return told(known[-1]) if known else "–"
 
 
 def _text(
@@ -167,7 +210,12 @@ def _text(
         f"{name} {'–' if line[place] is None else told(line[place] or 0.0)}"
         for name, line in values.items()
     )
-    return f"{at:%d %b %H:%M:%S}: {found}"
+    return f"{moment_of(at)}: {found}"
+
+
+def moment_of(at: datetime) -> str:
+    """The time of a point."""
+    return f"{at.astimezone(UTC):%d %b %H:%M:%S}"
 
 
 def pace(value: float) -> str:

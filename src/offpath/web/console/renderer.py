@@ -20,7 +20,7 @@ from offpath.operating.documents.schedules import in_words
 from offpath.operating.targets import JobsTarget
 from offpath.operating.times import ago, short
 from offpath.operating.verbs import VERBS
-from offpath.web.console.charts import charts_of, pace
+from offpath.web.console.charts import charts_of, moment_of, pace
 from offpath.web.console.graph_picture import picture_of
 from offpath.web.console.lengths import lasted
 from offpath.web.console.links import around, links_of
@@ -112,6 +112,7 @@ class Pages:
             links_of=links_of,
             long=lambda value: len(_whole(value)) > _LONGEST,
             middle=_middle,
+            moment=moment_of,
             number=_number,
             picture=picture_of,
             timeline=timeline_of,

@@ -11,9 +11,11 @@
   // -- staying fresh: asked again, and changed in place, so that focus and places stay ------------
   const live = $("#live");
   const pause = Number(root.dataset.refresh || 2) * 1000;
+  const PATIENCE = 10_000; // of an answer that does not come: the next one is asked for
   let mark = "", wait = pause, toldAt = 0, seen = new Date();
+  // nothing moves beneath somebody who reads a menu, types, has marked rows or selected a text
   const rests = () =>
-    document.hidden || kept.get("still") === "yes" || $("dialog[open]") ||
+    document.hidden || kept.get("still") === "yes" || $("dialog[open], .small-menu[open]") ||
     document.activeElement?.matches("input, select, textarea") || String(getSelection()) !== "" ||
     $("td.mark input:checked") || $("form.act") ||
     new URLSearchParams(location.search).has("after");
@@ -23,6 +25,7 @@
     try {
       const answer = await fetch(location.href, {
         headers: mark ? { "If-None-Match": mark } : {}, cache: "no-store",
+        signal: AbortSignal.timeout(PATIENCE),
       });
       if (answer.redirected) { location.reload(); return; }
       if (answer.status !== 304) {
@@ -34,14 +37,16 @@
         for (const list of fresh.querySelectorAll("tbody[data-list]")) offer(list);
         await htmx.swap({ text: fresh.outerHTML, target: live, select: "#live", swap: "outerMorph" });
         times();
+        count();
         tell();
+        document.dispatchEvent(new Event("offpath:fresh"));
       }
       wait = pause;
       seen = new Date();
       $("#fresh").textContent = "";
     } catch {
       wait = Math.min(wait * 2, 30_000);
-      $("#fresh").textContent = `last seen ${seen.toLocaleTimeString()}`;
+      $("#fresh").textContent = `last seen ${clocks.local(seen).slice(11)}`;
     }
   }
   // New rows above are offered, not pushed in: what one reads must not move away beneath.
@@ -92,13 +97,43 @@
       one.dataset.ago ??= one.textContent;
       const at = new Date(one.dateTime);
       one.textContent = told ? told(at) : one.dataset.ago;
-      one.title = told === clocks.local ? `${clocks.local(at)} ${zone}` : one.dateTime;
+      one.title = told === clocks.local ? `${clocks.local(at)} ${zone}` : `${clocks.UTC(at)} UTC`;
+      if (!one.closest("tr")) one.tabIndex = 0;
     }
     for (const one of document.querySelectorAll("[data-do=times]")) {
       one.textContent = `Times: ${told ? kept.get("times") : "ago"}`;
     }
   }
   times();
+
+  // The exact time of what has the focus. A row tells all of its times at once: were each of them a
+  // stop of the tabulator, a list of fifty rows would have a hundred more.
+  const exact = document.createElement("div");
+  exact.id = "exact";
+  exact.setAttribute("role", "tooltip");
+  exact.hidden = true;
+  document.body.append(exact);
+  function tellExact(target) {
+    const row = target.closest("tbody tr");
+    const found = row ? [...row.querySelectorAll("time[datetime]")]
+      : target.matches("time[datetime]") ? [target] : [];
+    exact.hidden = !found.length || !target.matches(":focus-visible");
+    if (exact.hidden) return;
+    exact.replaceChildren(...found.map((one) => {
+      const line = document.createElement("div");
+      const name = row && one.closest("td")?.dataset.name;
+      line.textContent = name ? `${name}: ${one.title}` : one.title;
+      return line;
+    }));
+    if (!row) target.setAttribute("aria-describedby", exact.id);
+    const at = (row || target).getBoundingClientRect();
+    const room = root.clientWidth - exact.offsetWidth - 8;
+    exact.style.left = `${Math.max(8, Math.min(row ? at.right - exact.offsetWidth : at.left, room))}px`;
+    const below = at.bottom + exact.offsetHeight + 4 < innerHeight;
+    exact.style.top = `${scrollY + (below ? at.bottom + 2 : at.top - exact.offsetHeight - 2)}px`;
+  }
+  document.addEventListener("focusin", (event) => tellExact(event.target));
+  document.addEventListener("focusout", () => { exact.hidden = true; });
 
   // -- switches ---------------------------------------------------------------------------------
   const still = () => kept.get("still") === "yes";
@@ -108,7 +143,12 @@
       one.setAttribute("aria-pressed", String(!still()));
     }
     for (const one of document.querySelectorAll("[data-do=keys]")) {
-      one.textContent = kept.get("keys") === "off" ? "Turn keys on" : "Turn keys off";
+      const off = kept.get("keys") === "off";
+      if (one.closest("dialog")) one.textContent = off ? "Turn keys on" : "Turn keys off";
+      else {
+        one.textContent = off ? "Keys are off" : "Keys are on";
+        one.setAttribute("aria-pressed", String(!off));
+      }
     }
   }
   words();
@@ -133,22 +173,38 @@
     still() { kept.set("still", still() ? "no" : "yes"); words(); },
     help() { $("#keys").showModal(); },
     keys() { kept.set("keys", kept.get("keys") === "off" ? "on" : "off"); words(); },
-    all(box) { for (const one of marks()) one.checked = box.checked; count(); },
+    all(box) { for (const one of marks(box.closest("form"))) one.checked = box.checked; count(); },
     async copy(button) {
-      const text = button.dataset.text;
-      try { await navigator.clipboard.writeText(text); } catch { return; }
-      const was = button.textContent;
-      button.textContent = "copied";
-      setTimeout(() => { button.textContent = was; }, 1500);
+      if (!await copied(button.dataset.text)) return;
+      $("#said").textContent = "Copied";
+      button.classList.add("copied");
+      setTimeout(() => button.classList.remove("copied"), 1500);
     },
   };
+  // Over plain http, as from one machine of a network to another, a browser has no clipboard to write to.
+  async function copied(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch { /* the old way */ }
+    const field = document.createElement("textarea"), was = document.activeElement;
+    field.value = text;
+    field.className = "sr";
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    was?.focus();
+    return done;
+  }
   // -- marks: how many, said where the buttons are ------------------------------------------------
-  const marks = () => [...document.querySelectorAll("td.mark input")];
+  const marks = (within = document) => [...within.querySelectorAll("td.mark input")];
   function count() {
-    const marked = marks().filter((one) => one.checked).length;
     for (const one of document.querySelectorAll("[data-marked]")) {
-      one.hidden = !marked;
-      one.textContent = `${marked} marked`;
+      const marked = marks(one.closest("form")).filter((each) => each.checked);
+      const jobs = marked.reduce((sum, each) => sum + Number(each.dataset.jobs || 1), 0);
+      one.hidden = !marked.length;
+      one.textContent = `${marked.length} marked${jobs > marked.length ? `, ${jobs.toLocaleString("en")} jobs` : ""}`;
     }
   }
   document.addEventListener("change", (event) => { if (event.target.matches("td.mark input")) count(); });
@@ -163,24 +219,28 @@
   // -- keys: never with a modifier, never in a field ------------------------------------------------
   let first = "";
   const places = { o: "", j: "jobs", d: "dead", q: "queues", s: "schedules", l: "limits", w: "workers", h: "health", t: "tasks", p: "groups", c: "config", v: "log", m: "messages", e: "endpoints", r: "routers", a: "actions" };
+  // the row that has the focus, where one was left otherwise
+  const row = () => document.activeElement?.closest("#live tbody tr") || $("#live tbody tr.at");
   function move(by) {
     const rows = [...document.querySelectorAll("#live tbody tr")];
     if (!rows.length) return;
-    const at = rows.findIndex((row) => row.contains(document.activeElement) || row.classList.contains("at"));
-    rows[at]?.classList.remove("at");
+    const at = rows.indexOf(row());
+    $("#live tbody tr.at")?.classList.remove("at");
     const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
     next.classList.add("at");
     next.querySelector("a, button")?.focus();
   }
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || kept.get("keys") === "off") return;
-    if (event.target.matches("input, select, textarea") || $("dialog[open]")) return;
     const key = event.key;
+    if (key === "Escape") exact.hidden = true;
+    if (event.target.matches("input:not([type=checkbox]), select, textarea") || $("dialog[open]")) return;
     if (first === "g" && key in places) location.href = `${root.dataset.base}/${places[key]}`;
     else if (key === "/") { event.preventDefault(); $("input[type=search]")?.focus(); }
     else if (key === "j") move(1);
     else if (key === "k") move(-1);
-    else if (key === "x") $("#live tbody tr.at td.mark input")?.click();
+    else if (key === "x") row()?.querySelector("td.mark input")?.click();
+    else if (key === "c") { const one = row()?.querySelector("[data-do=copy]"); if (one) acts.copy(one); }
     else if (key === "?") acts.help();
     first = key;
   });
