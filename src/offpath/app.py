@@ -155,14 +155,13 @@ class App(
         self.tasks: Registry[AnyTask] = Registry()
         """The tasks of this app, by name."""
         self._report = Reporter(on_error, self.clock, self.metrics)
-        self._hooks = Hooks(self._report, on_event, self.tasks.known, self._read_groups)
+        known, hooked = self.tasks.known, self.tasks.hooked
+        self._hooks = Hooks(self._report, on_event, known, self._read_groups, hooked)
         self._orphans = None if on_orphan_group is None else self._orphan_watch(on_orphan_group)
         self._workers: weakref.WeakSet[AppWorker] = weakref.WeakSet()
         self._backend = Backend.of(self.settings, store=store, clock=clock)
         self._store: Store | None = None
-        self._lifecycle: Lifecycle[StoreSession] = Lifecycle(
-            self._start, self._finish, self._forked
-        )
+        self._lifecycle = Lifecycle[StoreSession](self._start, self._finish, self._forked)
         writer = MessageWriter(self._codec, self.new_id, self.settings.max_input_bytes)
         self._core = self._made_core(writer)
         self._events = self._made_events(writer)

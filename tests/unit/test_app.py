@@ -51,6 +51,21 @@ async def test_hooks_metrics_and_listings() -> None:
     assert reading.value == 1
 
 
+async def test_a_hook_of_a_task_that_came_late_hears_of_its_jobs_alone(still: App) -> None:
+    heard: list[tuple[str, EventKind]] = []
+
+    @still.task
+    async def unheard() -> None: ...
+
+    await unheard.enqueue()
+
+    @still.task(on_event=lambda event: heard.append((event.task, event.kind)))
+    async def late() -> None: ...
+
+    await still.enqueue([late.job(), unheard.job()])
+    assert heard == [("late", EventKind.QUEUED)]
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -38,19 +38,20 @@ class Hints:
     """Subscribers of one store in this process. Call it only from the event loop's thread."""
 
     def __init__(self) -> None:
-        self._subscribers: dict[int, Callable[[Hint], None]] = {}
+        self.subscribers: dict[int, Callable[[Hint], None]] = {}
+        """Empty while nobody needs a hint."""
         self._next = 0
 
     def subscribe(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         """Call ``callback`` for each hint until the returned function is called."""
         key = self._next
         self._next += 1
-        self._subscribers[key] = callback
-        return lambda: self._subscribers.pop(key, None) and None
+        self.subscribers[key] = callback
+        return lambda: self.subscribers.pop(key, None) and None
 
     def emit(self, hint: Hint) -> None:
         """Tell every subscriber; one that raises does not disturb the others."""
-        for callback in tuple(self._subscribers.values()):
+        for callback in tuple(self.subscribers.values()):
             try:
                 callback(hint)
             except Exception:  # noqa: BLE001 - a subscriber's fault must not reach the store

@@ -36,6 +36,7 @@ class Rig:
     """An instrumented store, and what its observers were told."""
 
     ends_only = False
+    tasks = None
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -18,6 +18,7 @@ class ExtensionMoves:
     """Tells extensions of committed transitions. The end of a group is told without its value."""
 
     ends_only = False
+    tasks = None
 
     def __init__(self, extensions: Extensions) -> None:
         self._extensions = extensions

@@ -63,6 +63,7 @@ class Fates:
     """Writes the lines. ``tasks`` are the app's: they know how often a job may be tried."""
 
     ends_only = True
+    tasks = None
 
     def __init__(self, tasks: Mapping[str, Runnable], detail: LogErrors = "type") -> None:
         self._tasks = tasks

@@ -90,6 +90,7 @@ class OrphanWatch:
     """
 
     ends_only = True
+    tasks = None
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from offpath.runtime.seats import checked_seat, contained, refuse_unrun, seated
 from offpath.store.telemetry import moves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from offpath.jobs.values.runnable import OnError, OnEvent, Runnable
@@ -141,7 +141,10 @@ class Reporter:
 
 
 class Hooks:
-    """The app's ``on_event`` first, then the task's. An observer of the instrumented store."""
+    """The app's ``on_event`` first, then the task's. An observer of the instrumented store.
+
+    ``hooked`` are the tasks that have a hook of their own, as of now.
+    """
 
     ends_only = False
 
@@ -151,8 +154,10 @@ class Hooks:
         on_event: OnEvent | None,
         tasks: Mapping[str, Runnable],
         groups: ReadGroups | None = None,
+        hooked: Collection[str] = (),
     ) -> None:
         self._report = report
+        self.tasks = hooked if on_event is None else None
         self._on_event = checked_seat(on_event, "on_event")
         self._tasks = tasks
         self._groups = groups
@@ -164,12 +169,8 @@ class Hooks:
 
     def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Tell the hooks of committed transitions; nothing is built for tasks without a hook."""
-        if self._on_event is None:
-            tasks = {step.move.task for step in steps}
-            heard = {task for task in tasks if self._own(task) is not None}
-            if not heard:
-                return
-            steps = [step for step in steps if step.move.task in heard]
+        if self.tasks is not None:
+            steps = [step for step in steps if step.move.task in self.tasks]
         for step in steps:
             self.deliver([self._with_value(one, step) for one in moves.events(step, at)])
 
@@ -274,6 +275,7 @@ class EndWatch:
     """Tells who waits which jobs and groups have ended in this process; an observer as well."""
 
     ends_only = True
+    tasks = None
 
     def __init__(
         self,

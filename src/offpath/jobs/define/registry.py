@@ -26,6 +26,11 @@ class Registrable(Protocol):
         """The function, for error texts."""
         ...
 
+    @property
+    def on_event(self) -> object | None:
+        """Its own event hook, if it has one."""
+        ...
+
 
 TaskT = TypeVar("TaskT", bound=Registrable)
 D = TypeVar("D")
@@ -38,6 +43,8 @@ class Registry(Mapping[str, TaskT]):
         self._tasks: dict[str, TaskT] = {}
         self.known: Mapping[str, TaskT] = self._tasks
         """The same as a plain dict: each job that is enqueued asks it several times."""
+        self.hooked: set[str] = set()
+        """The names of tasks with an event hook of their own."""
 
     def __getitem__(self, name: str) -> TaskT:
         """The task of this name. Raises ``KeyError``; :meth:`named` says more."""
@@ -73,6 +80,8 @@ class Registry(Mapping[str, TaskT]):
                 f"{place_of(task.fn)}; give one of them another, @app.task(name=...)"
             )
         self._tasks[task.name] = task
+        if task.on_event is not None:
+            self.hooked.add(task.name)
 
     def named(self, name: str) -> TaskT:
         """The task of this name. Raises ``UnknownTask`` listing names like it."""

@@ -120,7 +120,8 @@ class PostgresPart:
     def _tell(self, *hints: Hint) -> None:
         """Tell of what was committed, here and in other processes."""
         for hint in hints:
-            self._hints.emit(hint)
+            if self._hints.subscribers:
+                self._hints.emit(hint)
             self._announcer.announce(hint)
 
     def _tell_effects(self, effects: Effects) -> None:

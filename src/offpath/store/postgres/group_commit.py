@@ -46,15 +46,21 @@ class Joiner:
         self._waiting: deque[_Waiting] = deque()
         self._task: asyncio.Task[None] | None = None
 
+    async def alone(self, effects: Effects) -> Enqueued | None:
+        """Write a lone caller's job at once, in one statement.
+
+        None: it is not a job alone, or callers come together, or something stands in its way;
+        :meth:`commit` writes it then. A caller that is cancelled does not take its job back.
+        """
+        flight = self._departed(effects)
+        return None if flight is None else await self._landed(flight)
+
     async def commit(self, effects: Effects) -> list[Enqueued]:
         """Write ``effects``, perhaps in one transaction with others.
 
         A caller that is cancelled does not take its jobs back: whether they were written is
         unknown then, as with any error of the connection.
         """
-        flight = self._departed(effects)
-        if flight is not None and (made := await self._landed(flight)) is not None:
-            return [made]
         answer: asyncio.Future[list[Enqueued]] = asyncio.get_running_loop().create_future()
         self._waiting.append((effects, answer))
         # One task writes for all: two would write at once, and nobody would find company.

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import Leased, LeaseRequest
+from offpath.store.hints import Hints
 from offpath.store.postgres.dialect import PostgresDialect
 from offpath.store.postgres.few import MOST, Few, FewBounds
 from offpath.store.postgres.front import Front, Mark
@@ -56,11 +57,14 @@ class Leases:
 
     With ``looks_only`` each begins to read at the first job: where time is given and may stand
     still, nobody can tell how old a mark is. ``few`` is the number of ready jobs up to which one
-    may be by the statement for few jobs; 0: none is.
+    may be by the statement for few jobs; 0: none is. ``hints`` are heard from the first lease on.
     """
 
-    def __init__(self, *, looks_only: bool = False, few: int = MOST) -> None:
+    def __init__(
+        self, hints: Hints | None = None, *, looks_only: bool = False, few: int = MOST
+    ) -> None:
         self.front = Front()
+        self._hints = hints
         self.few = Few(few)
         self._looks_only = looks_only
         self._reach = Reach()
@@ -74,6 +78,9 @@ class Leases:
         One answer may be short of both: behind the marks is no more, a look ends before the last
         lane, or few candidates of each were read.
         """
+        if self._hints is not None:  # not before: an app that only enqueues has no use for it
+            self._hints.subscribe(self.front.hear)
+            self._hints = None
         rest, jobs, due_in = request, list[LeasedJob](), None
         ends = 1 if self.front.at_start else 2  # a round that begins in the middle ends there
         while True:

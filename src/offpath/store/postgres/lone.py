@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 import psycopg
@@ -18,6 +19,7 @@ from offpath.model.job import Enqueued
 from offpath.store.postgres.silence import Silence
 from offpath.store.postgres.steps import from_micros, job_id, moment
 from offpath.store.refusals import no_uuid
+from offpath.store.sql import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from offpath.model.job import NewJob
     from offpath.store.postgres.pool import Connection, Pool
     from offpath.store.programs.dialect import Rows
-    from offpath.store.sql import Catalogue, Query, Row
+    from offpath.store.sql import Catalogue, Row
 
 T = TypeVar("T")
 Left = Callable[["Connection", BaseException], Awaitable[None]]
@@ -73,21 +75,25 @@ def enqueue_plain(job: NewJob, now: datetime | None, *, sql: Catalogue) -> Query
 
     It answers with the row of :func:`plain_answer`.
     """
-    return sql["enqueue_one"](
-        now=moment(now),
-        id=canonical(job.id),
-        task=job.task,
-        queue=job.queue,
+    return sql["enqueue_one"](**_values(job, now))
+
+
+def _values(job: NewJob, now: datetime | None) -> dict[str, str | None]:
+    return {
+        "now": moment(now),
+        "id": canonical(job.id),
+        "task": job.task,
+        "queue": job.queue,
         # as texts: of numbers, the driver makes another statement for each size
-        priority=str(job.priority),
-        input=job.input,
-        fingerprint=job.fingerprint,
-        options=job.options,
-        parent=job.parent,
-        announce=str(job.announce),
-        fair_key=job.fair_key,
-        headers=job.headers,
-    )
+        "priority": str(job.priority),
+        "input": job.input,
+        "fingerprint": job.fingerprint,
+        "options": job.options,
+        "parent": job.parent,
+        "announce": str(job.announce),
+        "fair_key": job.fair_key,
+        "headers": job.headers,
+    }
 
 
 def plain_answer(job: NewJob, query: Query, rows: Sequence[Row]) -> Enqueued | None:
@@ -104,6 +110,45 @@ def canonical(text: str) -> str:
     if known is None:
         raise no_uuid("job", text)
     return known
+
+
+class LoneDoor:
+    """The way of a lone plain job: a statement over the connection that was used last."""
+
+    __slots__ = ("_add", "_left", "_patience", "_pool", "_told")
+
+    def __init__(
+        self,
+        pool: Pool,
+        sql: Catalogue,
+        *,
+        patience: float,
+        left: Left,
+        told: Callable[[Exception], Exception],
+    ) -> None:
+        self._pool = pool
+        self._add = sql["enqueue_one"]
+        self._patience = patience
+        self._left = left
+        self._told = told
+
+    def send(self, job: NewJob, now: datetime | None) -> asyncio.Future[Enqueued | None] | None:
+        """Send the statement that adds a job at once. None: the job is not plain, no connection is
+        at hand, or its session does not have the statement ready.
+
+        The answer fails with the driver's errors, after which the ordinary way may still get it
+        done, and with ``StoreUnavailable`` where the server was silent for too long.
+        """
+        if not is_plain(job):
+            return None
+        # its names are checked by `enqueue_plain`, which each session sends first
+        query = Query(self._add, _values(job, now))
+        connection = self._pool.take_kept(self._patience)
+        if connection is None:
+            return None
+        read = partial(plain_answer, job, query)
+        statement = LoneStatement(self._pool, connection, read, self._left, self._told)
+        return statement.answer if statement.begin(query) else None
 
 
 class LoneStatement(Generic[T]):

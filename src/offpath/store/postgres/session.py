@@ -27,7 +27,7 @@ from offpath.store.postgres.faults import (
     stale,
     translated,
 )
-from offpath.store.postgres.lone import LoneStatement
+from offpath.store.postgres.lone import LoneDoor
 from offpath.store.postgres.outage import Outage
 from offpath.store.postgres.pool import PATIENCE, POOL_PATIENCE, Connection, NamedConnection, Pool
 from offpath.store.programs.dialect import Rows, Send, Steps, one
@@ -82,6 +82,8 @@ class Database:
         self._sql = sql
         self._size = pool_size
         self._pool: Pool | None = None
+        self.door: LoneDoor | None = None
+        """The way of a lone plain job; None while there are no connections."""
 
     @property
     def is_open(self) -> bool:
@@ -98,12 +100,15 @@ class Database:
             reason = await self._why_not(error)
             raise translated(reason, self.address.shown) from None
         self._pool = pool
+        self.door = LoneDoor(
+            pool, self._sql, patience=self._call_patience, left=self._left, told=self._told
+        )
         self._outage.over()
 
     async def close(self) -> None:
         """Close every connection. Repeating it does nothing."""
         # Taken away first, so that whoever calls meanwhile is told that the store is closed.
-        pool, self._pool = self._pool, None
+        pool, self._pool, self.door = self._pool, None, None
         if pool is not None:
             await pool.close()
 
@@ -158,20 +163,6 @@ class Database:
         once more; and the silence of the server has a bound of its own.
         """
         return await self.write(make, pin, call=True, harmless=True)
-
-    def lone(self, query: Query, read: Callable[[Rows], T]) -> asyncio.Future[T] | None:
-        """Send one harmless statement at once, over the connection that was used last; None: there
-        is none, or its session does not have the statement ready.
-
-        The answer fails with the driver's errors, after which :meth:`call` may still get it done,
-        and with ``StoreUnavailable`` where the server was silent for too long.
-        """
-        pool = self._pool
-        connection = None if pool is None or self.before else pool.take_kept(self._call_patience)
-        if pool is None or connection is None:
-            return None
-        statement = LoneStatement(pool, connection, read, self._left, self._told)
-        return statement.answer if statement.begin(query) else None
 
     async def read(self, make: Callable[[], Steps[T]], pin: Pin = "pin") -> T:
         """Run as :meth:`write` does, a transition that only reads: repeated once where the

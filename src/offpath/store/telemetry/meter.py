@@ -10,7 +10,7 @@ call about other jobs.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -131,6 +131,7 @@ class StoreMeter:
     """An observer of the instrumented store that keeps the engine's metrics."""
 
     ends_only = False
+    tasks = None
 
     def __init__(self, registry: Metrics, backend: str) -> None:
         self._registry = registry
@@ -292,6 +293,11 @@ class Observer(Protocol):
     ends_only: bool
     """True if it has nothing to say of jobs that came from nowhere, as those of an enqueue."""
 
+    @property
+    def tasks(self) -> Collection[str] | None:
+        """The tasks whose jobs it wants to hear of, as of now; None: all."""
+        ...
+
     def moved(self, steps: Sequence[MoveStep], at: datetime) -> None:
         """Report the commit of these transitions, in this order."""
         ...
@@ -313,7 +319,8 @@ class Telemetry:
             at = self._clock.now()
             arrived = all(step.move.left is None for step in several)
             for observer in self._of_arrivals if arrived else self.observers:
-                observer.moved(several, at)
+                if observer.tasks is None or observer.tasks:
+                    observer.moved(several, at)
 
     def wrote(self, answers: Sequence[Enqueued], effects: Effects) -> None:
         """Tell of the commit of these effects. ``answers`` are about their jobs, then their
