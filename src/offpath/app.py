@@ -37,7 +37,8 @@ from offpath.jobs.schedules.schedules import Schedules
 from offpath.jobs.schedules.ticker import Ticker
 from offpath.jobs.schedules.verbs import ScheduleVerbs
 from offpath.model import checks
-from offpath.model.options import AppOptions, OptionLevel, Options, checked
+from offpath.model.option_checks import checked
+from offpath.model.options import AppOptions, OptionLevel, Options
 from offpath.model.redrive import Redrive, checked_redrive
 from offpath.runtime.added_loops import ADDED_LOOPS
 from offpath.runtime.baggage import header_rules

@@ -13,7 +13,7 @@ from offpath.errors import InvalidArgument
 from offpath.jobs.worker.passes import Scheduler, Timed, clock_scheduler
 from offpath.model import checks
 from offpath.runtime.clock import Clock
-from offpath.runtime.loop import Report
+from offpath.runtime.tasks import Report
 
 Runs = Callable[[SweepInput], Awaitable[EconomyRun]]
 Resting = Callable[[], Awaitable[bool]]

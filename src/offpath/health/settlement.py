@@ -30,8 +30,8 @@ from offpath.model.settlement_period import Period, PeriodUnit, parse_period
 from offpath.model.settlement_run import SettlementStatus, SettlementSummary, failure_text, run_kind
 from offpath.runtime.clock import Clock
 from offpath.runtime.log import logger
-from offpath.runtime.loop import Report
 from offpath.runtime.metrics import Metrics
+from offpath.runtime.tasks import Report
 from offpath.runtime.zones import zone_of
 
 T = TypeVar("T", bound=Record)

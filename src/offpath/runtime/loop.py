@@ -1,13 +1,13 @@
-"""Things that repeat, and tasks that run beside: none ends or fails without somebody knowing."""
+"""Loops: things that repeat. None ends or fails without somebody knowing."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,12 +19,11 @@ from offpath.runtime.clock import Clock
 from offpath.runtime.log import RateLimited, adapter, bind, logger
 from offpath.runtime.loop_status import LoopState, LoopStatus
 from offpath.runtime.pace import Pace
+from offpath.runtime.tasks import Report
 
 FREED: Final = "freed"
 """Brings a loop's next turn at once when this worker has found another one dead: it may have what
 that one held."""
-Report = Callable[[BaseException, str], None]
-"""Told of every error that the engine survives: the error, and the phase it came from."""
 
 Answer = Turn | bool | float | None
 Iteration = Callable[[], Awaitable[Answer]]
@@ -34,57 +33,6 @@ seconds, None after the interval. A :class:`Turn` also says how it went; the oth
 _log = logger("loop")
 
 _NAMES: Final = {verdict: verdict.value for verdict in Verdict}
-
-
-def reporter(on_error: Report | None = None) -> Report:
-    """A report that logs and then tells ``on_error``; what that raises is logged and dropped."""
-
-    def report(error: BaseException, phase: str) -> None:
-        _log.error("%s failed: %s", phase, type(error).__name__, exc_info=error)
-        if on_error is None:
-            return
-        try:
-            on_error(error, phase)
-        except Exception as second:  # noqa: BLE001 - a broken hook disturbs nothing
-            _log.error("on_error raised %s", type(second).__name__, exc_info=second)
-
-    return report
-
-
-class Tasks:
-    """Tasks that nobody awaits: kept alive, reported when they fail, ended together."""
-
-    __slots__ = ("_report", "_tasks")
-
-    def __init__(self, report: Report) -> None:
-        self._report = report
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def spawn(self, work: Coroutine[Any, Any, Any], phase: str) -> asyncio.Task[Any]:
-        """Start ``work``. What it raises is reported under ``phase``, unless it is cancelled."""
-        task = asyncio.get_running_loop().create_task(work, name=f"offpath {phase}")
-        self._tasks.add(task)
-        task.add_done_callback(lambda ended: self._ended(ended, phase))
-        return task
-
-    async def stop(self, patience: float = 2.0) -> int:
-        """Cancel all and wait for them at most ``patience`` seconds; how many did not end."""
-        own = asyncio.current_task()
-        others = {task for task in self._tasks if task is not own}
-        for task in others:
-            task.cancel()
-        if not others:
-            return 0
-        _, left = await asyncio.wait(others, timeout=patience)
-        return len(left)
-
-    def _ended(self, task: asyncio.Task[Any], phase: str) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._report(error, phase)
 
 
 class LoopLimits(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from offpath.errors import OffpathError
 from offpath.runtime.clock import Clock
-from offpath.runtime.loop import Report, Tasks
+from offpath.runtime.tasks import Report, Tasks
 
 T = TypeVar("T")
 

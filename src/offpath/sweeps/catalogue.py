@@ -16,7 +16,7 @@ from offpath.jobs.worker.upkeep import (
     Upkeep,
 )
 from offpath.model.redrive import Redrive
-from offpath.runtime.loop import Report
+from offpath.runtime.tasks import Report
 from offpath.store.protocol import Store
 from offpath.sweeps.groups import CheckGroups
 from offpath.sweeps.messages import Found, MoveDue, Wanting

@@ -8,7 +8,7 @@ from functools import partial
 
 from offpath.errors import Abort, InvalidArgument, OffpathError
 from offpath.model.tally import Tally
-from offpath.runtime.loop import Report
+from offpath.runtime.tasks import Report
 from offpath.sweeps.body import Body
 from offpath.sweeps.bounds import Bounds, SweepOverdue
 from offpath.sweeps.context import SweepContext

@@ -10,7 +10,7 @@ from typing import Final
 from offpath.model.run import LONGEST_ERROR, RunKind, RunRecord, RunReport
 from offpath.model.tally import SweepResult, Verdict
 from offpath.runtime.clock import Clock
-from offpath.runtime.loop import Report
+from offpath.runtime.tasks import Report
 from offpath.store.protocol import Store
 
 EVERY: Final = 10.0

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from offpath.errors import InvalidArgument, OffpathError, PassFailed
 from offpath.model.tally import SweepResult, Tally
 from offpath.runtime.clock import Clock, SystemClock
-from offpath.runtime.loop import Report, reporter
+from offpath.runtime.tasks import Report, reporter
 from offpath.sweeps.rows import SweepRowCancelled, reason_of
 
 Finished = Callable[[SweepResult], None]

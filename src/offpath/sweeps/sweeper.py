@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from offpath.model.tally import SweepResult, Tally, Turn, Verdict
 from offpath.runtime.clock import Clock
-from offpath.runtime.loop import FREED, LoopSpec, Report
+from offpath.runtime.loop import FREED, LoopSpec
 from offpath.runtime.metrics import Metrics
+from offpath.runtime.tasks import Report
 from offpath.store.protocol import Store
 from offpath.sweeps.body import Body
 from offpath.sweeps.bounds import Bounds

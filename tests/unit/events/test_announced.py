@@ -9,7 +9,8 @@ import pytest
 
 import offpath
 from offpath.events import Event
-from offpath.model.options import Options, checked, resolve
+from offpath.model.option_checks import checked
+from offpath.model.options import Options, resolve
 from offpath.runtime.clock import ManualClock
 
 

@@ -7,9 +7,10 @@ import pytest
 from offpath.model.health import Condition
 from offpath.model.tally import Turn, Verdict
 from offpath.runtime.clock import ManualClock
-from offpath.runtime.loop import Loop, Tasks, reporter
+from offpath.runtime.loop import Loop
 from offpath.runtime.loop_status import LoopState
 from offpath.runtime.pace import Pace
+from offpath.runtime.tasks import Tasks, reporter
 
 PACE = Pace(interval=10, first_backoff=1, longest_backoff=4, jitter=0)
 

@@ -13,7 +13,7 @@ from offpath.jobs.client.hooks import HookHung, done_groups, given_up, remaining
 from offpath.jobs.values.group_values import plain_value
 from offpath.model.group import GroupPolicy, GroupRecord
 from offpath.model.quiet import Quiet
-from offpath.runtime.loop import Tasks
+from offpath.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from offpath.jobs.client.hooks import Reporter

@@ -20,13 +20,8 @@ from offpath.jobs.values.runnable import Around, LogContext, OnEvent, OnFailure
 from offpath.model import checks
 from offpath.model.headers import TraceRelation
 from offpath.model.limit_options import LimitChoice
-from offpath.model.options import (
-    OptionLevel,
-    Options,
-    TaskOptions,
-    Unique,
-    checked,
-)
+from offpath.model.option_checks import checked
+from offpath.model.options import OptionLevel, Options, TaskOptions, Unique
 from offpath.runtime.codec import Codec
 from offpath.runtime.seats import checked_seat
 from offpath.runtime.signature import InputModel, ResultModel

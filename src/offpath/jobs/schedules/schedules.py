@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from offpath.jobs.values.job import Job
     from offpath.model.job import NewJob
     from offpath.runtime.clock import Clock
-    from offpath.runtime.loop import Report
+    from offpath.runtime.tasks import Report
 
 _Records = list[ScheduleRecord]  # inside of the class, `list` is the verb
 _Times = list[datetime]

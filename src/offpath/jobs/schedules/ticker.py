@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from offpath.model.job import JobRecord, NewJob
     from offpath.model.schedule import Schedule, ScheduleRecord
     from offpath.runtime.clock import Clock
-    from offpath.runtime.loop import Report
+    from offpath.runtime.tasks import Report
 
 BATCH = 500
 """Schedules that are looked at in one turn."""

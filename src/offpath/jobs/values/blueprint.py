@@ -19,14 +19,13 @@ from offpath.model.headers import refuse_secrets
 from offpath.model.job import NewJob
 from offpath.model.limit_options import LimitChoice, checked_limit, limit_of
 from offpath.model.limit_options import fair_key as checked_fair_key
+from offpath.model.option_checks import checked_queue_time, checked_unique
 from offpath.model.options import (
     OptionLevel,
     Options,
     Resolved,
     RunOptions,
     Unique,
-    checked_queue_time,
-    checked_unique,
     claim_of,
     encode_run,
     over,

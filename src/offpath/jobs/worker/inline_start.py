@@ -11,7 +11,7 @@ from offpath.jobs.values.run import StoreTime
 if TYPE_CHECKING:
     from offpath.jobs.worker.engine import Engine
     from offpath.model.job import LeasedJob, NewJob
-    from offpath.runtime.loop import Tasks
+    from offpath.runtime.tasks import Tasks
 
 _LOOKS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds between the looks for a job whose store's answer was lost: what was sent to the store may

@@ -12,7 +12,8 @@ from offpath.model.tally import SweepRun
 
 if TYPE_CHECKING:
     from offpath.runtime.clock import Clock
-    from offpath.runtime.loop import LoopSpec, Report
+    from offpath.runtime.loop import LoopSpec
+    from offpath.runtime.tasks import Report
 
 Tick = Callable[[], Awaitable[None]]
 Stop = Callable[[], Awaitable[None]]

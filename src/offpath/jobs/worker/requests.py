@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from offpath.jobs.worker.engine import Engine
     from offpath.jobs.worker.terms import Active
     from offpath.model.lease import WorkerAsk
-    from offpath.runtime.loop import Tasks
+    from offpath.runtime.tasks import Tasks
 
 _log = logger("worker")
 

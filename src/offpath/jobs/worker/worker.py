@@ -43,8 +43,8 @@ from offpath.jobs.worker.waiting_work import WaitingCounts
 from offpath.model import checks
 from offpath.model.glance import Concern
 from offpath.model.health import WorkerReport
-from offpath.runtime.loop import Tasks
 from offpath.runtime.recent_ends import RecentEnds
+from offpath.runtime.tasks import Tasks
 from offpath.store.capabilities import Profile
 from offpath.store.hints import Hint
 

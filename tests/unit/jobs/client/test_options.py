@@ -12,14 +12,13 @@ from offpath import App
 from offpath.errors import InvalidArgument
 from offpath.model.job import JobState, UniqueClaim, UniquePolicy
 from offpath.model.limit import LimitSpec
+from offpath.model.option_checks import checked, checked_queue_time
 from offpath.model.options import (
     OptionLevel,
     Options,
     Resolved,
     RunOptions,
     Unique,
-    checked,
-    checked_queue_time,
     claim_of,
     decode_run,
     encode_run,

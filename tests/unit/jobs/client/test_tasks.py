@@ -27,7 +27,8 @@ from offpath.jobs.handler.context import Context
 from offpath.jobs.values.group_codecs import GroupCodecs
 from offpath.jobs.values.job import Job
 from offpath.model.job import UniquePolicy
-from offpath.model.options import OptionLevel, Options, Unique, checked, decode_run
+from offpath.model.option_checks import checked
+from offpath.model.options import OptionLevel, Options, Unique, decode_run
 from offpath.model.retry import Backoff, BackoffKind, RetryOptions, RetryPolicy
 from offpath.model.unsent import unsent
 from offpath.runtime.codec import JsonCodec
