@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
 
 from offpath.app import App
 from offpath.config import Settings
-from offpath.errors import StoreRejected
+from offpath.errors import StoreBusy, StoreRejected
 from offpath.model.job import JobFilter, JobState
 from offpath.operating import overview
-from offpath.store.backends import looking_store
+from offpath.store.backends import LOOKING_CONNECTIONS, looking_store
 from offpath.store.postgres import PostgresStore
 from offpath.store.postgres.joint_reads import MOST_JOINED
+from offpath.store.programs.dialect import one
+from offpath.store.sql import statement
+from tests.integration.polling import eventually
 
 
 @pytest.fixture
@@ -125,3 +129,61 @@ async def test_the_overview_takes_few_statements(looking: PostgresStore, filled:
     names = sent_by(looking)
     assert (await overview.read(app)).due == 20
     assert len(names) <= 5, names
+
+
+async def test_a_slow_one_holds_nobody_back_and_the_server_ends_it(
+    filled: str, looking: PostgresStore
+) -> None:
+    """Two seconds are the server's own limit for one who looks."""
+    names = sent_by(looking)
+    async with await psycopg.AsyncConnection.connect(filled) as line:
+        await line.execute("lock table offpath.endpoint in access exclusive mode")
+        slow = asyncio.ensure_future(looking.endpoints())
+        queues, schedules = await asyncio.gather(looking.queues(), looking.schedules())
+        assert ([one.name for one in queues], len(schedules)) == (["mail"], 1)
+        assert not slow.done()
+        with pytest.raises(StoreBusy, match="statement timeout"):
+            await slow
+        await line.rollback()
+    assert sorted(names) == ["all_schedules", "endpoints", "joined", "queues"]
+
+
+async def test_all_that_is_asked_at_once_goes_over_four_sessions(
+    filled: str, looking: PostgresStore
+) -> None:
+    sessions = "select count(*) from pg_stat_activity where application_name = %s"
+    name = ("offpath-dashboard",)
+
+    connect = psycopg.AsyncConnection.connect
+    async with await connect(filled) as line, await connect(filled, autocommit=True) as eye:
+
+        async def all_wait() -> bool:
+            cursor = await eye.execute(f"{sessions} and wait_event_type = 'Lock'", name)
+            return await cursor.fetchone() == (LOOKING_CONNECTIONS,)
+
+        await line.execute("lock table offpath.job in access exclusive mode")
+        where = [JobFilter(tasks=(f"task {n}",)) for n in range(12)]
+        asked = [asyncio.ensure_future(looking.find(one, limit=1)) for one in where]
+        await eventually(all_wait, within=30.0, what="four sessions wait for the table")
+        cursor = await eye.execute(sessions, name)
+        assert await cursor.fetchone() == (LOOKING_CONNECTIONS,)
+        await line.rollback()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+_OWN_SESSION = """
+select pg_catalog.current_setting('statement_timeout'), application_name
+from pg_catalog.pg_stat_activity where pid = pg_catalog.pg_backend_pid()
+"""
+
+
+@pytest.mark.parametrize("direct", [0, 1])
+async def test_who_looks_tells_its_name_and_waits_two_seconds(filled: str, direct: int) -> None:
+    """Through a pooler each transaction says so, for the session is not ours."""
+    store = looking_store(Settings(url=f"{filled}?offpath_direct={direct}"))
+    assert isinstance(store, PostgresStore)
+    await store.open()
+    told = statement("told", _OWN_SESSION)
+    rows = await store._database.read(lambda: one(told()), "limit")
+    assert rows == [("2s", "offpath-dashboard")]
+    await store.close()

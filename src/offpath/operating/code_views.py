@@ -12,6 +12,7 @@ from offpath.app import App
 from offpath.errors import NotFound
 from offpath.health.fleet import MOST_DUE, FleetMember, WorkerPresence, member
 from offpath.jobs.define.task_verbs import AnyTask
+from offpath.model.brief import FaultTally
 from offpath.model.fan_out import TASK as FAN_OUT
 from offpath.model.health import LoopReport
 from offpath.model.options import decode_run
@@ -27,11 +28,13 @@ from offpath.operating.documents.tasks import (
     TaskOptionsDocument,
     TaskShown,
 )
+from offpath.operating.panels import Panels
 from offpath.store.browse import MOST_LOOKED_AT
 from offpath.store.protocol import Backlog
 from offpath.sweeps.registry import SweepInfo
 
 _MOST_FAULTS: Final = 20
+_NO_FAULTS: Final = FaultTally(items=(), looked_at=0, more=False)
 _SLOWEST: Final = 10
 _PACKAGES: Final = (
     *("msgspec", "psycopg", "starlette", "jinja2", "uvicorn", "aiohttp", "cryptography"),
@@ -75,19 +78,21 @@ async def tasks(app: App) -> TaskList:
     )
 
 
-async def task(app: App, name: str) -> TaskShown:
+async def task(app: App, name: str, panels: Panels | None = None) -> TaskShown:
     """One task. Raises ``NotFound`` where nobody knows it and no job of it is due."""
-    store = app.store()
+    store, panels = app.store(), panels or Panels()
+    tallied = store.faults(limit=_MOST_FAULTS, most=MOST_LOOKED_AT, task=name)
     live, due, tally, running = await asyncio.gather(
         _live(app),
         store.backlog(limit=MOST_DUE),
-        store.faults(limit=_MOST_FAULTS, most=MOST_LOOKED_AT, task=name),
-        list_views.longest_running(app, name, limit=_SLOWEST),
+        panels.read(tallied, _NO_FAULTS, "faults"),
+        panels.read(list_views.longest_running(app, name, limit=_SLOWEST), (), "running"),
     )
     found, known = _task(app, name, live, due), app.tasks.get(name)
     own = [one for one in due if one.task == name]
     queues = tuple(one.queue for one in own)
-    if known is None and not (found.workers or queues or tally.items or running):
+    seen = found.workers or queues or tally.items or running or panels.cut
+    if known is None and not seen:
         raise NotFound(f"no live worker has a task {name!r:.80}, and no job of it is due or dead")
     doc = None if known is None else known.fn.__doc__
     return filled(
@@ -101,6 +106,7 @@ async def task(app: App, name: str) -> TaskShown:
         oldest_due_at=min((one.oldest_run_at for one in own), default=None),
         faults=faults.describe(tally).items,
         running=running,
+        cut=panels.cut,
     )
 
 

@@ -18,6 +18,7 @@ from offpath.operating.documents.endpoints import EndpointShown
 from offpath.operating.documents.events import EventDocument, EventPage
 from offpath.operating.documents.messages import MessageListing, MessageShown
 from offpath.operating.documents.routers import AttemptPage, RouterChecked
+from offpath.operating.panels import Panels
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.short_ids import whole
 from offpath.store.browse import MOST_LOOKED_AT
@@ -26,23 +27,27 @@ _NEWEST: Final = 20
 """Messages of an endpoint that are shown."""
 
 
-async def endpoint(app: App, name: str, seen: Redaction = PLAIN) -> EndpointShown:
+async def endpoint(
+    app: App, name: str, seen: Redaction = PLAIN, panels: Panels | None = None
+) -> EndpointShown:
     """An endpoint, its last posts and the newest messages of its stream. Raises ``NotFound``."""
+    panels, store = panels or Panels(), app.store()
     where = MessageFilter(box=Box.OUT, streams=(stream_of(name),))
     receivers, backlog, page, posts = await asyncio.gather(
         app.webhooks.list(),
-        app.message_backlog(),
-        app.store().look_at_messages(where, limit=_NEWEST),
-        app.store().posts(name),
+        panels.read(app.message_backlog(), [], "due", "dead"),
+        panels.read(
+            store.look_at_messages(where, limit=_NEWEST), None, "messages", "delivered", "failed"
+        ),
+        panels.read(store.posts(name), [], "posts", "posts_delivered"),
     )
     found = endpoints.describe_all(receivers, backlog)
     one = next((each for each in found.items if each.name == name), None)
     if one is None:
         known = ", ".join(each.name for each in found.items[:20]) or "none"
         raise NotFound(f"there is no endpoint {name!r:.80}; there are: {known}")
-    return endpoints.describe_shown(
-        one, [messages.describe(each, seen) for each in page.items], posts
-    )
+    newest = [messages.describe(each, seen) for each in (page.items if page else ())]
+    return endpoints.describe_shown(one, newest, posts, panels.cut)
 
 
 async def message_list(
@@ -52,20 +57,22 @@ async def message_list(
     *,
     limit: int = 50,
     after: str | None = None,
+    panels: Panels | None = None,
 ) -> MessageListing:
     """Messages that match among the next 20,000 rows, how far that came, and what waits.
 
     ``where`` has the names of ``app.messages.find``. Raises ``InvalidArgument``.
     """
+    panels = panels or Panels()
     page, backlog = await asyncio.gather(
         app.store().look_at_messages(
             message_filter(dict(where)),  # type: ignore[arg-type]
             limit=limit,
             after=None if after is None else str(_number(after)),
         ),
-        app.message_backlog(),
+        panels.read(app.message_backlog(), [], "streams"),
     )
-    return messages.describe_page(page, MOST_LOOKED_AT, backlog, seen)
+    return messages.describe_page(page, MOST_LOOKED_AT, backlog, seen, panels.cut)
 
 
 async def message(app: App, message_id: str, seen: Redaction = PLAIN) -> MessageShown:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
 
 from offpath.app import App
-from offpath.health.fleet import MOST_COUNTED, MOST_DUE, WorkerPresence
+from offpath.health.fleet import MOST_COUNTED, MOST_DUE, FleetMember, WorkerPresence
+from offpath.model.brief import DeadTally, FaultTally
 from offpath.model.endpoint import Endpoint, EndpointState
 from offpath.model.job import JobState
+from offpath.model.limit import QueueRecord
 from offpath.model.redact import redact_text
 from offpath.operating import list_views, stats_views, views
 from offpath.operating.documents import faults, health
@@ -20,15 +23,26 @@ from offpath.operating.documents.fields import filled
 from offpath.operating.documents.health import HealthDocument
 from offpath.operating.documents.messages import StreamStanding
 from offpath.operating.documents.schedules import ScheduleListed
+from offpath.operating.panels import PanelledDocument, Panels
 from offpath.operating.queue_service import QueueStanding, describe_queues
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.stats_views import QueueRate, StatsDocument
 from offpath.store.browse import MOST_COUNTED_DEAD, MOST_LOOKED_AT
+from offpath.store.protocol import Backlog
 
 MOST_FAULTS = 100
 """Faults that are told, the most frequent first."""
 LATELY = timedelta(hours=1)
 """The time whose deaths the overview tells by fault."""
+_UNKNOWN = "the verdict took too long to be made: nothing is known to be well"
+_OF_FLEET = (
+    *("ready", "reasons", "warnings"),
+    *("live_workers", "missing_workers", "slots", "workers"),
+)
+"""The fields that are known by the workers and what they report."""
+_OF_QUEUES = ("blocked", "due", "oldest_due_at", "problems", "queues", "running", "scheduled")
+"""The fields that are known by the queues, and by who serves them."""
+_OF_DEAD = ("dead", "more_dead", "oldest_dead_at")
 _SOON = 8
 """Schedules that are named."""
 _MOST_SCHEDULES = 500
@@ -53,7 +67,7 @@ class EndpointBrief(Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
-class Overview(Struct, frozen=True, kw_only=True):
+class Overview(PanelledDocument, frozen=True, kw_only=True):
     """The verdict, what hinders, and what waits."""
 
     now: datetime
@@ -101,65 +115,111 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 
 async def read(
-    app: App, seen: Redaction = PLAIN, *, within: str | None = None, compared: str | None = None
+    app: App,
+    seen: Redaction = PLAIN,
+    *,
+    within: str | None = None,
+    compared: str | None = None,
+    panels: Panels | None = None,
 ) -> Overview:
     """The overview of an open app's store, with what happened in a range of time.
 
     Raises ``InvalidArgument`` for a range that is none.
     """
-    store = app.store()
-    now = await store.ping()
-    (
-        (fleet, found, backlog),
-        (told, coming, lately),
-        (rates, dead),
-        events,
-    ) = await asyncio.gather(
-        asyncio.gather(
-            views.fleet_of(app),
-            store.queues(most=MOST_COUNTED),
-            store.backlog(limit=MOST_DUE),
-        ),
-        asyncio.gather(
-            dead_faults(app, most=MOST_COUNTED_DEAD, since=now - LATELY),
-            _coming(app, seen),
+    panels = panels or Panels()
+    now = await app.store().ping()
+    fleet, (found, backlog), lately, parts, events = await asyncio.gather(
+        panels.read(views.fleet_of(app), None, *_OF_FLEET, *_OF_QUEUES),
+        _queued(app, panels),
+        panels.read(
             stats_views.stats(app, within=within, compared=compared),
+            stats_views.unread(app, within=within),
+            "stats",
         ),
-        asyncio.gather(stats_views.queue_rates(app), store.dead_tally()),
-        _events(app),
+        _beside(app, seen, panels, since=now - LATELY),
+        _events(app, panels),
     )
-    queues = describe_queues(found, backlog, fleet.members).items
-    live = [one.record for one in fleet.members if one.presence is WorkerPresence.LIVE]
-    health_now = health.describe(fleet)
+    members = () if fleet is None else fleet.members
+    # without the workers nobody would seem to serve them
+    queues = () if fleet is None else describe_queues(found, backlog, members).items
     return Overview(
         now=now,
-        **_verdict(health_now),
-        problems=tuple(line for one in queues for line in one.problems),
-        oldest_due_at=min((one.oldest_due_at for one in queues if one.oldest_due_at), default=None),
-        due=sum(one.ready for one in queues),
-        **{name: sum(getattr(one, name) for one in queues)
-           for name in ("running", "scheduled", "blocked")},
-        live_workers=len(live),
-        workers=len(fleet.members),
-        missing_workers=sum(one.presence in _MISSING for one in fleet.members),
-        slots=sum(one.info.concurrency for one in live),
+        **_verdict(None if fleet is None else health.describe(fleet)),
+        **_figures(queues),
+        **_of_workers(members),
         queues=queues,
-        rates=rates,
-        dead=dead.jobs,
-        more_dead=dead.jobs >= MOST_COUNTED_DEAD,
-        oldest_dead_at=dead.oldest_at,
-        faults=told,
-        schedules=coming,
         stats=lately,
+        **parts,
         **events,
-    )  # fmt: skip
+        cut=panels.cut,
+    )
 
 
-async def _events(app: App) -> dict[str, Any]:
+async def _queued(app: App, panels: Panels) -> tuple[list[QueueRecord], list[Backlog]]:
+    """The queues, and what is due in each."""
+    store = app.store()
+    return await panels.read(
+        asyncio.gather(store.queues(most=MOST_COUNTED), store.backlog(limit=MOST_DUE)),
+        ([], []),
+        *_OF_QUEUES,
+    )
+
+
+def _figures(queues: Sequence[QueueStanding]) -> dict[str, Any]:
+    """The figures that are added up over the queues."""
+    due_since = (one.oldest_due_at for one in queues if one.oldest_due_at)
+    names = ("running", "scheduled", "blocked")
+    return {
+        "problems": tuple(line for one in queues for line in one.problems),
+        "oldest_due_at": min(due_since, default=None),
+        "due": sum(one.ready for one in queues),
+        **{name: sum(getattr(one, name) for one in queues) for name in names},
+    }
+
+
+def _of_workers(members: Sequence[FleetMember]) -> dict[str, Any]:
+    """The figures of the workers."""
+    live = [one.record for one in members if one.presence is WorkerPresence.LIVE]
+    return {
+        "live_workers": len(live),
+        "workers": len(members),
+        "missing_workers": sum(one.presence in _MISSING for one in members),
+        "slots": sum(one.info.concurrency for one in live),
+    }
+
+
+_NO_FAULTS = faults.describe(FaultTally(items=(), looked_at=0, more=False))
+_NO_DEAD = DeadTally(jobs=0)
+
+
+async def _beside(
+    app: App, seen: Redaction, panels: Panels, *, since: datetime
+) -> dict[str, Any]:
+    """The parts that stand for themselves."""
+    late = dead_faults(app, most=MOST_COUNTED_DEAD, since=since)
+    told, coming, rates, dead = await asyncio.gather(
+        panels.read(late, _NO_FAULTS, "faults"),
+        panels.read(_coming(app, seen), (), "schedules"),
+        panels.read(stats_views.queue_rates(app), {}, "rates"),
+        panels.read(app.store().dead_tally(), _NO_DEAD, *_OF_DEAD),
+    )
+    return {
+        "faults": told,
+        "schedules": coming,
+        "rates": rates,
+        "dead": dead.jobs,
+        "more_dead": dead.jobs >= MOST_COUNTED_DEAD,
+        "oldest_dead_at": dead.oldest_at,
+    }
+
+
+async def _events(app: App, panels: Panels) -> dict[str, Any]:
     """The streams, routers and endpoints of the overview, each at most eight."""
     store = app.store()
     backlog, lags, endpoints = await asyncio.gather(
-        app.message_backlog(), store.router_lags(), store.endpoints()
+        panels.read(app.message_backlog(), [], "streams"),
+        panels.read(store.router_lags(), [], "routers"),
+        panels.read(store.endpoints(), [], "endpoints"),
     )
     waiting = sorted(
         (one for one in backlog if one.due or one.dead),
@@ -190,7 +250,9 @@ async def dead_faults(
     return faults.describe(found)
 
 
-def _verdict(health_now: HealthDocument) -> dict[str, Any]:
+def _verdict(health_now: HealthDocument | None) -> dict[str, Any]:
+    if health_now is None:
+        return {"ready": False, "reasons": (_UNKNOWN,), "warnings": ()}
     return {name: getattr(health_now, name) for name in ("ready", "reasons", "warnings")}
 
 

@@ -15,6 +15,8 @@ from offpath.operating.queue_service import QueueStanding
 class JobShown(JobStanding, frozen=True, kw_only=True):
     """A job with the reasons why it is where it is, and what may be done about it."""
 
+    cut: tuple[str, ...] = ()
+    """The fields that were not read, for that took too long: they are empty here."""
     why: tuple[str, ...]
     commands: tuple[str, ...]
     """Commands of the terminal that change it."""

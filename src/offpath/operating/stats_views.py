@@ -175,6 +175,20 @@ async def stats(
     )
 
 
+def unread(app: App, *, within: str | None = None, only: StatChoice = ALL) -> StatsDocument:
+    """The stats of a range in the place of those that could not be read: without a point."""
+    now = app.clock.now()
+    return StatsDocument(
+        range=USUAL if within is None else within,
+        since=now,
+        until=now,
+        step=0,
+        **asdict(only),
+        points=(),
+        waits=_waits(()),
+    )
+
+
 def _waits(spans: Iterable[StatSpan]) -> WaitShares:
     counted = (counts_of(one for span in spans for one in span.wait.values()),)
     return WaitShares(

@@ -17,6 +17,7 @@ from offpath.operating.documents import groups, jobs
 from offpath.operating.documents.groups import GroupStanding
 from offpath.operating.documents.jobs import JobStanding
 from offpath.operating.job_waits import holder_problems, steps_of, wait_of, waited_for
+from offpath.operating.panels import Panels
 from offpath.operating.redaction import PLAIN, Redaction
 from offpath.operating.short_ids import group_whole, whole
 
@@ -24,20 +25,24 @@ _OPEN: Final = (JobState.BLOCKED, JobState.QUEUED, JobState.RUNNING)
 _FAILED: Final = (JobState.DEAD, JobState.CANCELLED)
 
 
-async def job(app: App, job_id: str, seen: Redaction = PLAIN) -> JobStanding:
+async def job(
+    app: App, job_id: str, seen: Redaction = PLAIN, panels: Panels | None = None
+) -> JobStanding:
     """A job and what it waits for. Raises ``JobNotFound``, ``InvalidArgument``."""
-    return await standing_of(
-        app, await app.jobs.get(await whole(app, Kind.JOB, job_id, "job id")), seen
-    )
+    record = await app.jobs.get(await whole(app, Kind.JOB, job_id, "job id"))
+    return await standing_of(app, record, seen, panels)
 
 
-async def standing_of(app: App, record: JobRecord, seen: Redaction = PLAIN) -> JobStanding:
+async def standing_of(
+    app: App, record: JobRecord, seen: Redaction = PLAIN, panels: Panels | None = None
+) -> JobStanding:
     """The standing of a job: what it waits for, what it has recorded, and how its worker is."""
+    panels = panels or Panels()
     waits_for, waited, steps, problems = await asyncio.gather(
-        wait_of(app, record),
-        waited_for(app, record),
-        steps_of(app, record),
-        holder_problems(app, record),
+        panels.read(wait_of(app, record), None, "waits_for", "why"),
+        panels.read(waited_for(app, record), None, "waited_for", "why"),
+        panels.read(steps_of(app, record), [], "steps"),
+        panels.read(holder_problems(app, record), [], "worker_problems", "why"),
     )
     return jobs.describe_standing(
         record,

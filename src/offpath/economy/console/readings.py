@@ -29,7 +29,7 @@ _ROWS: Final = ("state", "user", *_PAGE)
 
 
 async def _ledger(app: App, asking: Asking) -> LedgerDocument:
-    return await views.ledger(app, asking.seen)
+    return await views.ledger(app, asking.seen, asking.panels)
 
 
 async def _backing(app: App, asking: Asking) -> BackingDocument:

@@ -19,6 +19,7 @@ from offpath.model.redact import redact_text
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.pages import DocumentPage
+from offpath.operating.panels import PanelledDocument
 from offpath.operating.redaction import PLAIN, Redaction
 
 
@@ -73,7 +74,7 @@ class StateCount(Struct, frozen=True, kw_only=True):
     """The time when the first of those that were counted was asked for."""
 
 
-class LedgerDocument(Struct, frozen=True, kw_only=True):
+class LedgerDocument(PanelledDocument, frozen=True, kw_only=True):
     """The books: when they were proved, verified and sealed, and what stands against them.
 
     Nothing of it is proved by looking: a proof is as old as it says.

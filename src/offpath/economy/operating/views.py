@@ -36,6 +36,8 @@ from offpath.model.ledger.trims import archived
 from offpath.operating import code_views
 from offpath.operating.documents import actions as action_documents
 from offpath.operating.documents.fields import filled
+from offpath.operating.documents.sweeps import SweepList
+from offpath.operating.panels import Panels
 from offpath.operating.redaction import PLAIN, Redaction
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
     from offpath.app import App
     from offpath.operating.documents.actions import ActionDocument
-    from offpath.operating.documents.sweeps import SweepList
     from offpath.store.protocol import Store
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ PROVE: Final = "ledger.prove"
 VERIFY: Final = "ledger.verify"
 MOST_OPEN: Final = 1_000
 """Open payouts of a state that are counted."""
+_NO_SWEEPS: Final = SweepList(items=())
 _PREFIX: Final = "economy."
 _BOOKS: Final = ("ledger.", _PREFIX)
 """The beginnings of the names of findings about the books."""
@@ -59,18 +61,22 @@ _TOLD: Final = ("checkpoint", "checkpoint_verify", "treasury", "payouts")
 """The sweeps whose standing the page of the ledger has."""
 
 
-async def ledger(app: App, seen: Redaction = PLAIN) -> LedgerDocument:
-    """The books, by what was proved, sealed and found; nothing is proved by this."""
-    store, now = app.store(), app.clock.now()
-    (last, proof, check), (found, sweeps), (paused, rest), several = await asyncio.gather(
+async def ledger(app: App, seen: Redaction = PLAIN, panels: Panels | None = None) -> LedgerDocument:
+    """The books, by what was proved, sealed and found; nothing is proved by this.
+
+    What stands against them is the main part: without it the books would look better than they are.
+    """
+    store, now, panels = app.store(), app.clock.now(), panels or Panels()
+    (last, proof, check), found, sweeps, (paused, rest), several = await asyncio.gather(
         asyncio.gather(
-            store.ledger_checkpoints(limit=1),
-            _last(store, PROVE, seen),
-            _last(store, VERIFY, seen),
+            panels.read(store.ledger_checkpoints(limit=1), [], "checkpoint"),
+            panels.read(_last(store, PROVE, seen), None, "proof"),
+            panels.read(_last(store, VERIFY, seen), None, "verification"),
         ),
-        asyncio.gather(store.findings(), code_views.sweeps(app)),
+        store.findings(),
+        panels.read(code_views.sweeps(app), _NO_SWEEPS, "sweeps"),
         asyncio.gather(pauses.paused(store, now), resting(store, now)),
-        asyncio.gather(*(_open(store, state) for state in OPEN_PAYOUTS)),
+        panels.read(_open_payouts(store), [], "payouts"),
     )
     books = (one for one in found if one.name.startswith(_BOOKS))
     return LedgerDocument(
@@ -82,7 +88,12 @@ async def ledger(app: App, seen: Redaction = PLAIN) -> LedgerDocument:
         paused=paused,
         resting=tuple(sorted(one.value for one in rest)),
         payouts=tuple(several),
+        cut=panels.cut,
     )
+
+
+async def _open_payouts(store: Store) -> list[StateCount]:
+    return await asyncio.gather(*(_open(store, state) for state in OPEN_PAYOUTS))
 
 
 async def _last(store: Store, verb: str, seen: Redaction) -> ActionDocument | None:

@@ -48,6 +48,8 @@ class EndpointList(Struct, frozen=True, kw_only=True):
 class EndpointShown(EndpointDocument, frozen=True, kw_only=True):
     """An endpoint with its last posts, and the newest messages of its stream."""
 
+    cut: tuple[str, ...] = ()
+    """The fields that were not read, for that took too long: they are empty here."""
     posts: tuple[PostDocument, ...]
     """The last twenty, the newest first."""
     posts_delivered: int
@@ -73,7 +75,10 @@ def _described(one: Receiver, waiting: dict[str, MessageBacklog]) -> EndpointDoc
 
 
 def describe_shown(
-    one: EndpointDocument, newest: Sequence[MessageDocument], posts: Sequence[PostRecord]
+    one: EndpointDocument,
+    newest: Sequence[MessageDocument],
+    posts: Sequence[PostRecord],
+    cut: tuple[str, ...] = (),
 ) -> EndpointShown:
     """The document of one endpoint."""
     return filled(
@@ -84,4 +89,5 @@ def describe_shown(
         messages=tuple(newest),
         delivered=sum(each.state is MessageState.DONE for each in newest),
         failed=sum(each.failure is not None for each in newest),
+        cut=cut,
     )

@@ -14,6 +14,7 @@ from offpath.model.redact import redact_text
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.jobs import FailureDocument
 from offpath.operating.documents.posts import PostDocument, describe_posts
+from offpath.operating.panels import PanelledDocument
 from offpath.operating.redaction import PLAIN, Redaction
 
 
@@ -64,7 +65,7 @@ class StreamList(Struct, frozen=True, kw_only=True):
     items: tuple[StreamStanding, ...]
 
 
-class MessageListing(Struct, frozen=True, kw_only=True):
+class MessageListing(PanelledDocument, frozen=True, kw_only=True):
     """A page of messages, newest first, and the streams in which some wait.
 
     It looks at a bounded number of rows: fewer items than were asked for are not the end.
@@ -102,7 +103,11 @@ def describe_whole(
 
 
 def describe_page(
-    page: MessageLook, most: int, backlog: Iterable[MessageBacklog], seen: Redaction = PLAIN
+    page: MessageLook,
+    most: int,
+    backlog: Iterable[MessageBacklog],
+    seen: Redaction = PLAIN,
+    cut: tuple[str, ...] = (),
 ) -> MessageListing:
     """The document of a page that looked at up to ``most`` rows."""
     return MessageListing(
@@ -112,6 +117,7 @@ def describe_page(
         reached_at=page.reached_at,
         exhausted=page.exhausted,
         streams=tuple(filled(StreamStanding, one) for one in backlog),
+        cut=cut,
     )
 
 

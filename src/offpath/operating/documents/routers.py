@@ -112,6 +112,8 @@ class RouterList(Struct, frozen=True, kw_only=True):
 class RouterShown(RouterDocument, frozen=True, kw_only=True):
     """A router with its letters that nobody has resolved."""
 
+    cut: tuple[str, ...] = ()
+    """The fields that were not read, for that took too long: they are empty here."""
     letters: tuple[LetterDocument, ...]
     more_letters: bool
     head: int
@@ -133,10 +135,12 @@ def describe_shown(
     more: bool,
     head: int,
     seen: Redaction = PLAIN,
+    cut: tuple[str, ...] = (),
 ) -> RouterShown:
     """The document of one router with its letters."""
     told = tuple(describe_letter(each, seen) for each in letters)
-    return RouterShown(**_fields(one, oldest_at), letters=told, more_letters=more, head=head)
+    own = _fields(one, oldest_at)
+    return RouterShown(**own, letters=told, more_letters=more, head=head, cut=cut)
 
 
 def describe_letter(one: Letter, seen: Redaction = PLAIN) -> LetterDocument:

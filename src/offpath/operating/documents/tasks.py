@@ -64,6 +64,8 @@ class TaskOptionsDocument(Struct, frozen=True, kw_only=True):
 class TaskShown(TaskDocument, frozen=True, kw_only=True):
     """A task with its options, and the JSON schemas of its arguments and its result."""
 
+    cut: tuple[str, ...] = ()
+    """The fields that were not read, for that took too long: they are empty here."""
     options: TaskOptionsDocument | None
     arguments: dict[str, Any] | None
     result: dict[str, Any] | None

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from offpath.errors import StoreError
+from offpath.errors import StoreBusy, StoreError
 from offpath.store.postgres.dialect import PostgresRunner
 from offpath.store.programs.dialect import Dialect, How, Rows, Send, Steps, one
 from offpath.store.sql import Query, Statement, renamed, statement
@@ -27,7 +27,11 @@ _APART: Final = frozenset(("stats", "stat_sums"))
 """Statements whose answers are megabytes of text: as JSON within JSON they would be written twice,
 which took longer than to read them.
 """
-_TURNS: Final = 3
+TOGETHER: Final = 0.8
+"""Seconds for all of them together. A slow one holds the others back, so they are asked alone then:
+one panel of a page takes too long, and the others are there.
+"""
+_TURNS: Final = 4
 """Turns of the loop for which a question waits: who asks through tasks of tasks comes in them."""
 _rows: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
@@ -140,21 +144,30 @@ class JointRunner(PostgresRunner):
 
     async def _together(self, questions: Sequence[_Question]) -> None:
         """Answer all by one statement; where it cannot be, each alone, so that one fails alone."""
-        if len(questions) > 1:
-            try:
+        if len(questions) > 1 and await self._joined(questions):
+            return
+        await asyncio.gather(*(self._alone(each) for each in questions))
+
+    async def _joined(self, questions: Sequence[_Question]) -> bool:
+        """Answer all by one statement; False where it took too long, or one of them is refused."""
+        try:
+            async with asyncio.timeout(TOGETHER):
                 (row,) = await self._read(joined([each.query for each in questions]), questions)
-            except StoreError as error:
-                if error.retryable:  # an outage is everybody's
-                    raise
-            else:
-                for each, text in zip(questions, row, strict=True):
-                    each.answer.set_result([tuple(found.values()) for found in _rows(text)])
-                return
-        for each in questions:
-            try:
-                each.answer.set_result(await self._read(each.query, (each,)))
-            except StoreError as error:
-                _fail(each, error)
+        except (TimeoutError, StoreBusy):
+            return False
+        except StoreError as error:
+            if error.retryable:  # an outage is everybody's
+                raise
+            return False
+        for each, text in zip(questions, row, strict=True):
+            each.answer.set_result([tuple(found.values()) for found in _rows(text)])
+        return True
+
+    async def _alone(self, each: _Question) -> None:
+        try:
+            each.answer.set_result(await self._read(each.query, (each,)))
+        except StoreError as error:
+            _fail(each, error)
 
     async def _read(self, query: Query, questions: Sequence[_Question]) -> Rows:
         call = all(each.call for each in questions)

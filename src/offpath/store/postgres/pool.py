@@ -69,7 +69,8 @@ class Connection(NamedConnection):
 
     direct = False
     freely = False
-    """It plans by values unless a transaction pins that: its session is of one who looks."""
+    """It is of one who looks: it plans by values, and waits little, unless a transaction pins that.
+    """
     of_offpath = True
     rested_at = 0.0
     """The time when it was given back, by the loop's clock."""
@@ -262,6 +263,7 @@ class Pool:
         A pooler tells its clients a process of its own invention, not the one that serves them.
         """
         self.pooled = self._address.direct is False
+        connection.freely = self._freely
         if self.pooled:
             return
         cursor = await connection.execute(self._sql["backend"].wire)
@@ -270,5 +272,4 @@ class Pool:
             connection.direct = True
             if self._freely:
                 await connection.execute(self._sql["settle_in_freely"].wire)
-                connection.freely = True
         self.pooled = not connection.direct

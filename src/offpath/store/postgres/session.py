@@ -397,7 +397,7 @@ def _pins(connection: Connection, pin: Pin) -> tuple[str, ...]:
     """The settings that are left to be made for a transaction on this connection."""
     if connection.direct:
         return (_IN_FREE_SESSION if connection.freely else _IN_OUR_SESSION)[pin]
-    return (pin,)
+    return ("limit", "look") if connection.freely and pin == "limit" else (pin,)
 
 
 def _whole(send: Send) -> bool:

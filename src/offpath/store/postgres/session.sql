@@ -67,14 +67,20 @@ select
     pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false)
 
 -- name: settle_in_freely
--- Behind settle_in, for a session of one who looks: it is planned by its values.
+-- Behind settle_in, for a session of one who looks: it is planned by its values, and a statement
+-- that takes longer than somebody waits for a page is ended. What changes rows has its usual time.
 select
+    pg_catalog.set_config('statement_timeout', '2s', false),
     pg_catalog.set_config('enable_seqscan', 'on', false),
     pg_catalog.set_config('enable_bitmapscan', 'on', false),
     pg_catalog.set_config('enable_hashjoin', 'on', false),
     pg_catalog.set_config('enable_mergejoin', 'on', false),
     pg_catalog.set_config('enable_material', 'on', false),
     pg_catalog.set_config('plan_cache_mode', 'force_custom_plan', false)
+
+-- name: look
+-- Behind limit, for one who looks through a pooler: only for this transaction.
+select pg_catalog.set_config('statement_timeout', '2s', true)
 
 -- name: unpin
 -- In a session of ours: this transaction is planned freely, by its values.

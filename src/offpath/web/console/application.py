@@ -20,6 +20,7 @@ from starlette.routing import Mount, Route, Router
 
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model.redact import redact
+from offpath.operating.panels import Panels
 from offpath.operating.redaction import PayloadShape, Redaction
 from offpath.web.auth import Token
 from offpath.web.console import downloads, exports
@@ -31,7 +32,7 @@ from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.doors import DoorRules, Doors, too_many
 from offpath.web.console.methods import by_path
 from offpath.web.console.openapi import document as openapi
-from offpath.web.console.places import Place
+from offpath.web.console.places import SLOW, Place, panels_until
 from offpath.web.console.queries import RequestQuery, field_text, searched
 from offpath.web.console.readings import READINGS, reading
 from offpath.web.console.renderer import Pages, asset
@@ -294,11 +295,20 @@ class Console:
         names = BESIDE.get(one.name, ())
         found, *others = await asyncio.gather(
             self._read(place, one, request, query=query),
-            *(self._read(place, reading(name), request, query="") for name in names),
+            *(self._beside(place, reading(name), request) for name in names),
         )
         beside = dict(zip(names, others, strict=True))
         around = self._around(place, one, request, query=query)
         return self._pages.render(f"{one.name}.html", d=found, **beside, **around, told=told)
+
+    async def _beside(self, place: Place, one: DocumentReading, request: Request) -> Any:  # noqa: ANN401 - a plain document
+        """The document of a reading that stands on another one's page; None: it was cut off."""
+        try:
+            return await self._read(place, one, request, query="")
+        except Stop as stop:
+            if stop.code != SLOW:
+                raise
+            return None
 
     def _named(self, request: Request, text: str) -> Response:
         """A page for this viewer."""
@@ -355,6 +365,7 @@ class Console:
                 query=RequestQuery(given, one.names),
                 path=request.path_params,
                 seen=seen,
+                panels=Panels(panels_until()),
                 home=place.home,
             )
             if one.behind is not None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from msgspec import Struct
 
 from offpath.app import App
+from offpath.operating.panels import Panels
 from offpath.operating.redaction import Redaction
 from offpath.web.console.queries import RequestQuery
 
@@ -17,6 +18,8 @@ class Asking(Struct, frozen=True, kw_only=True):
     query: RequestQuery
     path: Mapping[str, str]
     seen: Redaction
+    panels: Panels
+    """The parts of its document: one that takes too long is cut off alone."""
     home: App | None = None
     """The app that the dashboard was given: what only code knows. None for a database's URL."""
 

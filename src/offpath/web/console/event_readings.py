@@ -46,7 +46,12 @@ async def _messages(app: App, asking: Asking) -> MessageListing:
     if (box := query.one("box")) is not None:
         where["box"] = box
     return await event_views.message_list(
-        app, where, asking.seen, limit=query.limit(), after=query.one("after")
+        app,
+        where,
+        asking.seen,
+        limit=query.limit(),
+        after=query.one("after"),
+        panels=asking.panels,
     )
 
 
@@ -59,7 +64,7 @@ async def _endpoints(app: App, _: Asking) -> EndpointList:
 
 
 async def _endpoint(app: App, asking: Asking) -> EndpointShown:
-    return await event_views.endpoint(app, asking.path["name"], asking.seen)
+    return await event_views.endpoint(app, asking.path["name"], asking.seen, asking.panels)
 
 
 async def _log(app: App, asking: Asking) -> EventPage:
@@ -120,10 +125,13 @@ async def _routers(app: App, _: Asking) -> RouterList:
 
 async def _router(app: App, asking: Asking) -> RouterShown:
     stored = app.routers.stored(asking.path["name"])
+    panels, store = asking.panels, app.store()
     record, letters, behind = await asyncio.gather(
-        stored.record(), stored.letters(limit=_LETTERS + 1), app.store().router_lags()
+        stored.record(),
+        panels.read(stored.letters(limit=_LETTERS + 1), [], "letters", "more_letters"),
+        panels.read(store.router_lags(), [], "oldest_at"),
     )
-    newest = await app.store().newest_events(domain=record.domain, limit=1)
+    newest = await panels.read(store.newest_events(domain=record.domain, limit=1), [], "head")
     lags = {one.router: one.oldest_at for one in behind}
     return routers.describe_shown(
         record,
@@ -132,6 +140,7 @@ async def _router(app: App, asking: Asking) -> RouterShown:
         more=len(letters) > _LETTERS,
         head=newest[0].position if newest else 0,
         seen=asking.seen,
+        cut=panels.cut,
     )
 
 

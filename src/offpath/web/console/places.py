@@ -35,6 +35,9 @@ PATIENCE: Final = 2.0
 """Seconds for all that one page asks of the store."""
 LONG: Final = 30.0
 """Seconds for what is asked behind the requests; one statement of it is still cut off after two."""
+SPARE: Final = 1 / 8
+"""The share of it that is left when the parts of a page are cut off: for the page itself."""
+SLOW: Final = "TOOK_TOO_LONG"
 SOON: Final = 0.5
 """Seconds that a page waits for it, before it says that it goes on."""
 TEND_EVERY: Final = 5.0
@@ -194,7 +197,7 @@ class Place:
             f"This took longer than {PATIENCE:g} s and was stopped: the database is busy, or the "
             "filter matches little of much. Add a state or a task to it."
         )
-        return Stop(503, "TOOK_TOO_LONG", text, retryable=True, retry_after="2")
+        return Stop(503, SLOW, text, retryable=True, retry_after="2")
 
     def _away(self, error: OffpathError) -> Stop:
         last = (
@@ -204,6 +207,11 @@ class Place:
         )
         text = f"The database is away: {_told(error)}.{last}"
         return Stop(503, "STORE_AWAY", text, retryable=True, retry_after="2")
+
+
+def panels_until() -> float:
+    """The time at which the parts of a page are cut off, by the loop's clock."""
+    return asyncio.get_running_loop().time() + (1 - SPARE) * PATIENCE
 
 
 async def _carry_on(app: App) -> ActionRecord | None:

@@ -47,6 +47,7 @@ from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.event_readings import EVENT_READINGS
 from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES, STATS_NAMES
 from offpath.web.console.service_readings import SERVICE_READINGS
+from offpath.web.console.stats_readings import stats_of
 from offpath.web.console.work_readings import WORK_READINGS
 
 _UPCOMING: Final = 5
@@ -83,6 +84,8 @@ class OccurrenceList(Struct, frozen=True, kw_only=True):
 class QueueShown(QueueStanding, frozen=True, kw_only=True):
     """A queue with the jobs that are handed out next."""
 
+    cut: tuple[str, ...] = ()
+    """The fields that were not read, for that took too long: they are empty here."""
     next_due: tuple[BriefDocument, ...]
     stats: StatsDocument
     """Its last hour, or the range that was asked for."""
@@ -113,6 +116,8 @@ class HeldJob(Struct, frozen=True, kw_only=True):
 class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
     """A worker with the jobs that it holds."""
 
+    cut: tuple[str, ...] = ()
+    """The fields that were not read, for that took too long: they are empty here."""
     held: tuple[HeldJob, ...]
     asked: tuple[WorkerAsk, ...]
     """Requests of operators that it has not answered, the oldest first."""
@@ -126,7 +131,11 @@ class WorkerShown(WorkerDocument, frozen=True, kw_only=True):
 async def _overview(app: App, asking: Asking) -> Overview:
     query = asking.query
     return await overview.read(
-        app, asking.seen, within=query.one("range"), compared=query.one("compare")
+        app,
+        asking.seen,
+        within=query.one("range"),
+        compared=query.one("compare"),
+        panels=asking.panels,
     )
 
 
@@ -156,10 +165,12 @@ async def _counts(app: App, _: Asking) -> CountsDocument:
 
 
 async def _job(app: App, asking: Asking) -> JobShown:
-    standing = await views.job(app, asking.path["id"], asking.seen)
+    panels = asking.panels
+    standing = await views.job(app, asking.path["id"], asking.seen, panels)
+    waits_in = _queue_of(app, standing.queue) if _waits(standing) else _nothing()
     queue, past = await asyncio.gather(
-        _queue_of(app, standing.queue) if _waits(standing) else _nothing(),
-        actions.history(app, standing.id),
+        panels.read(waits_in, None, "why"),
+        panels.read(actions.history(app, standing.id), [], "history"),
     )
     fields = {name: getattr(standing, name) for name in standing.__struct_fields__}
     return JobShown(
@@ -167,6 +178,7 @@ async def _job(app: App, asking: Asking) -> JobShown:
         why=reasons_of(standing, queue),
         commands=commands_of(standing),
         history=tuple(action_documents.describe(one, asking.seen) for one in past),
+        cut=panels.cut,
     )
 
 
@@ -211,16 +223,11 @@ async def _queue(app: App, asking: Asking) -> QueueShown:
     name = checks.name(asking.path["name"], "queue")
     standing, following, lately = await asyncio.gather(
         _queue_of(app, name),
-        list_views.next_due(app, name, limit=_NEXT),
-        stats_views.stats(
-            app,
-            within=asking.query.one("range"),
-            only=StatChoice(queue=name),
-            compared=asking.query.one("compare"),
-        ),
+        asking.panels.read(list_views.next_due(app, name, limit=_NEXT), (), "next_due"),
+        stats_of(app, asking, StatChoice(queue=name)),
     )
     fields = {field: getattr(standing, field) for field in standing.__struct_fields__}
-    return QueueShown(**fields, next_due=following, stats=lately)
+    return QueueShown(**fields, next_due=following, stats=lately, cut=asking.panels.cut)
 
 
 async def _queue_of(app: App, name: str) -> QueueStanding:
@@ -274,8 +281,11 @@ async def _workers(app: App, _: Asking) -> WorkerList:
 async def _worker(app: App, asking: Asking) -> WorkerShown:
     worker_id = asking.path["id"]
     store = app.store()
+    panels, answers = asking.panels, ("asked", "answered", "answered_at", "dump")
     known, held, desk = await asyncio.gather(
-        app.workers(), store.held(worker_id), store.worker_desk(worker_id)
+        app.workers(),
+        panels.read(store.held(worker_id), [], "held"),
+        panels.read(store.worker_desk(worker_id), None, *answers),
     )
     found = next((one for one in known if one.info.id == worker_id), None)
     if found is None:
@@ -290,6 +300,7 @@ async def _worker(app: App, asking: Asking) -> WorkerShown:
         answered=None if answer is None else answer.request,
         answered_at=None if answer is None else answer.at,
         dump=None if answer is None else asking.seen.traceback(answer.text),
+        cut=panels.cut,
     )
 
 

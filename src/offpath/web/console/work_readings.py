@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from offpath.app import App
 from offpath.errors import InvalidArgument
-from offpath.operating import code_views, job_waits, list_views, stats_views
+from offpath.operating import code_views, job_waits, list_views
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.jobs import StepList
 from offpath.operating.documents.lists import (
@@ -24,6 +24,7 @@ from offpath.operating.graph import GraphDocument
 from offpath.operating.stats_views import StatChoice, StatsDocument
 from offpath.runtime.ids import parse_id
 from offpath.web.console.document_row import Asking, DocumentReading
+from offpath.web.console.stats_readings import stats_of
 
 _PAGE: Final = ("after", "limit")
 
@@ -91,17 +92,11 @@ class TaskStanding(TaskShown, frozen=True, kw_only=True):
 
 
 async def _task(app: App, asking: Asking) -> TaskStanding:
-    name, query = asking.path["name"], asking.query
+    name = asking.path["name"]
     shown, lately = await asyncio.gather(
-        code_views.task(app, name),
-        stats_views.stats(
-            app,
-            within=query.one("range"),
-            only=StatChoice(task=name),
-            compared=query.one("compare"),
-        ),
+        code_views.task(app, name, asking.panels), stats_of(app, asking, StatChoice(task=name))
     )
-    return filled(TaskStanding, shown, stats=lately)
+    return filled(TaskStanding, shown, stats=lately, cut=asking.panels.cut)
 
 
 class TaskSchema(Struct, frozen=True, kw_only=True):
