@@ -111,6 +111,20 @@ def test_a_prefix_is_known_whether_a_proxy_strips_it_or_not(
         assert 'href="/ops/queues"' in text
 
 
+def test_names_that_are_allowed_are_answered_beside_this_machines_own(
+    migrated: str, processes: Processes, here: Path
+) -> None:
+    (here / "token").write_text(TOKEN)
+    given = ("dashboard", "--url", migrated, "--port", "0", "--token-file", "token")
+    allowed = ("--allow-host", "jobs.example.org", "--allow-host", "Ops.example.org")
+    base = _place(until(processes.start(*given, *allowed), "with the token"))
+    codes = {
+        host: ask(f"{base}api/v1/me", headers={**BEARER, "Host": host})[0]
+        for host in ("jobs.example.org", "ops.example.org:8787", "localhost", "rebound.example")
+    }
+    assert list(codes.values()) == [200, 200, 200, 403], codes
+
+
 @pytest.mark.parametrize(("proxies", "last"), [(None, 429), ("127.0.0.1", 401)])
 def test_a_caller_who_names_other_addresses_has_no_more_guesses(
     migrated: str,

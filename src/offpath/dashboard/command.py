@@ -9,6 +9,7 @@ import time
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -55,12 +56,26 @@ _databases = option_group(
     app_option("The app whose database is shown."),
     url_option,
 )
+
+
+def _terms_of(hosts: Sequence[str], **given: Any) -> DashboardTerms:  # noqa: ANN401 - the terms' own
+    """The terms on which it is shown."""
+    return DashboardTerms(hosts=frozenset(one.lower() for one in hosts), **given)
+
+
 _terms = option_group(
     "terms",
-    DashboardTerms,
+    _terms_of,
     click.option("--title", default="offpath", help="The words above the menu.", show_default=True),
     click.option("--read-only", is_flag=True, help="Let nobody change anything."),
     click.option("--accent", metavar="COLOUR", help="A colour for this database, as red or green."),
+    click.option(
+        "--allow-host",
+        "hosts",
+        multiple=True,
+        metavar="NAME",
+        help="A host name that is answered, beside this machine's own; may be repeated.",
+    ),
 )
 
 
