@@ -94,6 +94,13 @@ def looking_store(settings: Settings) -> Store:
     match scheme_of(settings.url):
         case "memory":
             raise ConfigurationError("a store in memory is looked at through its own app only")
+        case "sqlite":
+            from offpath.store.sqlite import SqliteStore
+
+            plain = normal_url(settings.url)
+            return SqliteStore(
+                sqlite_path(plain), schema=schema_of(plain), read_limit=LOOKING_TIMEOUT
+            )
         case "postgresql":
             from offpath.store.postgres import PostgresStore
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import sqlite3
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from offpath.errors import ConfigurationError, InvalidArgument, StoreUnavailable
+from offpath.errors import ConfigurationError, InvalidArgument, StoreBusy, StoreUnavailable
 from offpath.store.programs.dialect import Queries, Steps
 from offpath.store.sql import (
     DEFAULT_SCHEMA,
@@ -22,7 +23,7 @@ from offpath.store.sql import (
     prefixed,
     with_prefix,
 )
-from offpath.store.sqlite.faults import CAUGHT, is_busy, translated
+from offpath.store.sqlite.faults import CAUGHT, is_busy, primary_code, translated
 from offpath.store.sqlite.file import DatabaseFile
 from offpath.store.sqlite.forks import GATE
 
@@ -31,6 +32,8 @@ T = TypeVar("T")
 MINIMUM: Final = (3, 38, 0)
 """RETURNING, STRICT tables, ``->>`` and JSON built in."""
 
+_LOOK_EVERY: Final = 10_000
+"""Instructions of SQLite's machine between two looks at the clock: less than a millisecond."""
 _FIRST_PAUSE: Final = 0.0002
 _LONGEST_PAUSE: Final = 0.005
 _CACHED_STATEMENTS: Final = 256
@@ -108,8 +111,10 @@ class Session:
         "__weakref__",
         "_connection",
         "_durable",
+        "_limit",
         "_schema",
         "_stalled",
+        "_until",
         "before",
         "closed",
         "patience",
@@ -124,9 +129,14 @@ class Session:
         before: Callable[[str], None],
         patience: float,
         schema: str = DEFAULT_SCHEMA,
+        limit: float | None = None,
     ) -> None:
         self._connection = connection
         self._schema = schema
+        self._limit = limit
+        self._until = math.inf
+        if limit is not None:
+            connection.set_progress_handler(self._too_late, _LOOK_EVERY)
         self._durable = True  # as _set_up leaves it
         self._stalled = float("-inf")
         self.before = before
@@ -146,13 +156,22 @@ class Session:
     def run(self, query: Query) -> list[Row]:
         """Run one statement and give back all its rows. Raises offpath errors only."""
         self.before(query.statement.name)
+        if self._limit is not None:
+            self._until = time.monotonic() + self._limit
         try:
             return self._rows(query)
         except CAUGHT as error:
+            if primary_code(error) == sqlite3.SQLITE_INTERRUPT and self._too_late():
+                message = f"a read of more than {self._limit:g} s was stopped"
+                raise StoreBusy(message) from error
             # Inside of a transaction a wait helps nobody: its snapshot would be as old afterwards.
             if not is_busy(error) or self._connection.in_transaction:
                 raise translated(error) from error
         return self._patiently(lambda: self._rows(query))
+
+    def _too_late(self) -> bool:
+        """True if the statement has had its time; SQLite ends it then."""
+        return time.monotonic() >= self._until
 
     def _rows(self, query: Query) -> list[Row]:
         text = prefixed(query.statement, self._schema).named
@@ -252,8 +271,11 @@ def connect(
     create: bool,
     reading: bool,
     schema: str = DEFAULT_SCHEMA,
+    limit: float | None = None,
 ) -> Session:
     """Open the file, set up as every connection of offpath must be.
+
+    ``limit``: seconds after which a statement is ended; None: it has its time.
 
     Without ``create`` a missing file is an error: a file that was moved away under a running
     worker must not come back empty. Raises offpath errors only.
@@ -267,7 +289,7 @@ def connect(
         if create:
             file.make()
         connection = _opened(file, create=create)
-        session = Session(connection, before=before, patience=patience, schema=schema)
+        session = Session(connection, before=before, patience=patience, schema=schema, limit=limit)
         GATE.add(session)
         try:
             _set_up(session, path, reading=reading)

@@ -89,6 +89,8 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
     transaction before it raises ``StoreBusy``. Use the file in this process only through Python's
     own ``sqlite3``: a second SQLite library in one process breaks the file's locks. The names of
     all tables begin with ``schema``, so that several stores share a file unseen by each other.
+    ``read_limit`` is how many seconds a statement that only reads may take, where somebody only
+    looks; it is ended with ``StoreBusy``. A write always has its time.
     """
 
     _kind = "sqlite"
@@ -100,12 +102,14 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         clock: Clock | None = None,
         busy_timeout: float = 15.0,
         schema: str = DEFAULT_SCHEMA,
+        read_limit: float | None = None,
     ) -> None:
         self.path = file_path(path)
         self.schema = schema_name(schema)
         self._file = DatabaseFile(self.path)
         self._clock = clock or SystemClock()
         self._busy_timeout = busy_timeout
+        self._read_limit = read_limit
         self._hints = Hints()
         self.runner = SqliteRunner(self._now, self._write, self._read, self._hints)
         self._admitting = limits.Admitting()
@@ -407,6 +411,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
             create=create,
             reading=reading,
             schema=self.schema,
+            limit=self._read_limit if reading else None,
         )
 
     def _once(self, work: Callable[[Session], T], *, create: bool) -> T:

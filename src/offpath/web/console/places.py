@@ -83,9 +83,9 @@ class Place:
         try:
             async with asyncio.timeout(PATIENCE if patience is None else patience):
                 return await self._asked(read)
-        except TimeoutError:
+        except (TimeoutError, StoreBusy):
             raise self._slow() from None
-        except (StoreUnavailable, StoreBusy, AppClosed) as error:
+        except (StoreUnavailable, AppClosed) as error:
             await self._leave()
             raise self._away(error) from error
         except SchemaError as error:
