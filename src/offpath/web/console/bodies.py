@@ -22,7 +22,10 @@ MOST_OF_A_JOB: Final = 2**20 + MOST_BYTES
 """Bytes of a body that makes a job: its arguments may be a mebibyte."""
 _ESCAPED: Final = 3
 """Bytes that a form may have for one."""
-_TIMEOUT: Final = 10.0
+TIMEOUT: Final = 5.0
+"""Seconds in which a body must be there: it holds one of few seats."""
+TIMEOUT_OF_A_JOB: Final = 20.0
+"""The same for whoever may send a large one."""
 _MOST_FIELDS: Final = 1_100
 
 
@@ -30,7 +33,7 @@ async def read_form(
     request: Request, larger: Larger[list[tuple[str, str]]] | None = None
 ) -> list[tuple[str, str]]:
     """The fields of a form, as browsers send one. Raises ``Stop``."""
-    body = await _read(request, MOST_BYTES if larger is None else _ESCAPED * MOST_OF_A_JOB)
+    body = await _read(request, None if larger is None else _ESCAPED * MOST_OF_A_JOB)
     try:
         found = parse_qsl(body.decode("latin-1"), max_num_fields=_MOST_FIELDS)
     except ValueError as error:
@@ -43,7 +46,7 @@ async def read_json(request: Request, kind: type[T], larger: Larger[T] | None = 
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         raise Stop(415, "NOT_JSON", "The body must be JSON: Content-Type: application/json.")
-    body = await _read(request, MOST_BYTES if larger is None else MOST_OF_A_JOB)
+    body = await _read(request, None if larger is None else MOST_OF_A_JOB)
     try:
         found = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -62,9 +65,12 @@ def _too_large(most: int) -> Stop:
     return Stop(413, "BODY_TOO_LARGE", f"More than {most:,} bytes.")
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def _read(request: Request, large: int | None) -> bytes:
+    """The body, of as many bytes as a ``large`` one may have, or as any other."""
+    most = MOST_BYTES if large is None else large
+    timeout = TIMEOUT if large is None else TIMEOUT_OF_A_JOB
     try:
-        return await read_body(request, most=most, timeout=_TIMEOUT)
+        return await read_body(request, most=most, timeout=timeout)
     except TooLargeBody:
         raise _too_large(most) from None
     except SlowBody:

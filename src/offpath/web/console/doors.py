@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("offpath.dashboard")
 
 MOST_AT_ONCE: Final = 32
+MOST_STRANGERS: Final = 4
+"""Those of them that pages without credentials have, as the sign-in's: a stranger who sends a body
+slowly takes no seat from whoever is known.
+"""
 MOST_QUERY: Final = 8_192
 """Bytes of a query."""
 SAFE: Final = frozenset({"GET", "HEAD"})
@@ -84,6 +88,7 @@ class Doors:
         self._cookies = cookies
         self._attempts = attempts
         self._now = 0
+        self._strangers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -96,7 +101,9 @@ class Doors:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        stranger = route_of(request) in OPEN
         self._now += 1
+        self._strangers += stranger
         try:
             await self._let_in(request)
             await self._inner(scope, receive, send)
@@ -109,6 +116,7 @@ class Doors:
             await stopped(request, broken, self._pages)(scope, receive, send)
         finally:
             self._now -= 1
+            self._strangers -= stranger
 
     async def _let_in(self, request: Request) -> None:
         top = quote(request.scope.get("root_path", "").rstrip("/"))
@@ -126,7 +134,8 @@ class Doors:
 
     def _bound(self, request: Request) -> None:
         # a database that hangs fills the seats with those who wait for it: the process lives
-        if self._now > MOST_AT_ONCE and route_of(request) != ALIVE:
+        crowded = self._strangers > MOST_STRANGERS and route_of(request) in OPEN
+        if (self._now > MOST_AT_ONCE or crowded) and route_of(request) != ALIVE:
             raise Stop(503, "BUSY", "Too many ask at once.", retryable=True, retry_after="1")
         if len(request.scope.get("query_string", b"")) > MOST_QUERY:
             raise Stop(414, "QUERY_TOO_LONG", f"The query is longer than {MOST_QUERY} bytes.")
