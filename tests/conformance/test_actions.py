@@ -193,6 +193,7 @@ async def test_old_actions_are_removed_once_they_have_ended(
         await store.step_action(progress(made, state=ActionState.DONE))
     running = await store.put_action(asked(4))
     clock.advance(60)
+    await store.step_action(progress(running))
     young = await store.put_action(asked(5))
     await store.step_action(progress(young, state=ActionState.DONE))
     before = START + timedelta(seconds=60)

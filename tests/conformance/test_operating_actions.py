@@ -238,10 +238,8 @@ async def test_what_cannot_be_done_is_kept_as_failed(app: App, store: Store) -> 
 async def test_a_note_and_a_name_have_bounds(app: App) -> None:
     with pytest.raises(InvalidArgument, match="note has more than 500"):
         await do(app, "queue.pause", {"name": "mail"}, note="x" * 501)
-    long = Asker(name="x" * 201, via="cli")
-    asked = ActionAsked(verb="queue.pause", target={"name": "mail"})
-    with pytest.raises(InvalidArgument, match="actor"):
-        await actions.ask(app, asked, long)
+    with pytest.raises(InvalidArgument, match="the name of who asks must have 1 to 200"):
+        Asker(name="x" * 201, via="cli")
 
 
 # -- repeats, crashes, two at once -----------------------------------------------------------------
@@ -392,6 +390,11 @@ async def test_a_group_is_cancelled_whole(app: App, store: Store) -> None:
     assert (done.state, done.changed) == (ActionState.DONE, 4)
     found = await app.groups.members(root)
     assert {one.state for one in found.items} == {JobState.CANCELLED}
+    several = [await add(store), await add(store)]
+    done = await do(app, "group.cancel", {"ids": [*several, several[0]]})
+    assert (done.state, done.changed) == (ActionState.DONE, 2)
+    with pytest.raises(InvalidArgument, match="the ids of 1 to 1,000 groups"):
+        await do(app, "group.cancel", {})
 
 
 async def test_a_signal_is_sent_once(app: App, store: Store) -> None:

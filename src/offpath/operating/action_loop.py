@@ -1,6 +1,7 @@
 """The loop that carries actions of operators on whose process has gone, step by step.
 
-Every worker has it, and an action is held by one at a time. Between two steps it rests for as long
+Every worker has it, for what needs code is done where that is: one leader of the fleet might not
+have it. An action is held by one at a time. Between two steps it rests for as long
 as the step took, so that a bulk action never takes more than half of a connection's time.
 """
 
@@ -14,12 +15,14 @@ from offpath.errors import StoreError
 from offpath.model.action import ActionRecord, ActionState
 from offpath.model.tally import Turn, Verdict
 from offpath.operating import actions
-from offpath.operating.verbs import VERBS
 from offpath.runtime.loop import LoopSpec
+from offpath.store.hints import Hint
 
 NAME: Final = "actions"
 EVERY: Final = 5.0
-"""Seconds between two looks for an action that somebody has left: one probe of a small index."""
+"""Seconds between two looks for an action that somebody has left: one probe of a small index. One
+that is given back is told, and looked for at once.
+"""
 MOST_STRANGE: Final = 100
 """Actions that are remembered because their code is not here."""
 LONGEST_REST: Final = 2.0
@@ -38,7 +41,14 @@ class ActionLoop:
 
     def spec(self) -> LoopSpec:
         """The loop as a worker drives it. Work of operators makes no worker unready."""
-        return LoopSpec(name=NAME, step=self.step, interval=EVERY, critical=False, stop=self._leave)
+        return LoopSpec(
+            name=NAME,
+            step=self.step,
+            interval=EVERY,
+            critical=False,
+            wakes=frozenset({Hint.ACTIONS}),
+            stop=self._leave,
+        )
 
     async def step(self) -> Turn:
         """Take up an action that somebody has left, or do one more step of the one that is held.
@@ -60,7 +70,7 @@ class ActionLoop:
         return _ended(advanced.record)
 
     async def _taken(self) -> ActionRecord | None:
-        store, verbs, skip = self._app.store(), tuple(VERBS), tuple(self._strange)
+        store, verbs, skip = self._app.store(), actions.carried_verbs(), tuple(self._strange)
         # a read first: on SQLite a write would take the lock of the file, every few seconds
         if not await store.has_late_action(verbs=verbs, skip=skip):
             return None

@@ -43,7 +43,7 @@ from offpath.model.redact import redact_text
 from offpath.operating import previews
 from offpath.operating.orders import ActionAsked, ActionOrder, order_of
 from offpath.operating.short_ids import whole
-from offpath.operating.steps import CHUNK, ActionWork, Stepped
+from offpath.operating.steps import CHUNK, DONE, ActionWork, Stepped, once
 from offpath.operating.targets import RowsTarget
 from offpath.operating.verbs import VERBS, Verb, verb_of
 from offpath.runtime.ids import new_id, parse_id
@@ -55,10 +55,16 @@ MOST_HISTORY: Final = 200
 
 
 class Asker(Struct, frozen=True, kw_only=True):
-    """Somebody who asks, and the way by which it came."""
+    """Somebody who asks, and the way by which it came. Raises ``InvalidArgument`` for a name that
+    no row can hold: before anything is written.
+    """
 
     name: str
     via: str
+
+    def __post_init__(self) -> None:
+        """Check the name."""
+        checks.text(self.name, "the name of who asks", longest=LONGEST_NAME)
 
 
 async def preview(app: App, asked: ActionAsked, *, draft: bool = False) -> previews.Preview:
@@ -81,7 +87,7 @@ async def ask(app: App, asked: ActionAsked, by: Asker) -> ActionRecord:
     order = await _confirmed(app, order, asked.confirm)
     new = NewAction(
         id=action_id,
-        actor=checks.text(by.name, "actor", longest=LONGEST_NAME),
+        actor=by.name,
         via=by.via,
         verb=order.verb.name,
         target=msgspec.json.encode(order.target).decode(),
@@ -200,10 +206,8 @@ async def give_back(app: App, record: ActionRecord) -> None:
 async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, bool]:
     """The progress of one more step, and whether it can be done elsewhere alone."""
     try:
-        verb = verb_of(record.verb)
-        work = _work(record, verb)
         async with held(app, record):
-            stepped = await verb.step(app, work)
+            stepped = await _stepped(app, record)
     except OffpathError as error:
         if _passing(error):
             raise
@@ -212,6 +216,28 @@ async def _progress(app: App, record: ActionRecord) -> tuple[ActionProgress, boo
     if stepped.elsewhere:
         return replace(_so_far(record), lease=0.0), True
     return _after(record, stepped), False
+
+
+async def _stepped(app: App, record: ActionRecord) -> Stepped:
+    if record.verb == STOP:
+        return await _ended(app, record)
+    verb = verb_of(record.verb)
+    return await verb.step(app, _work(record, verb))
+
+
+async def _ended(app: App, record: ActionRecord) -> Stepped:
+    """End the action that a stop names. One that goes on for a dead process finds its work done."""
+    (named,) = msgspec.json.decode(record.target)["ids"]
+    if await app.store().stop_action(named):
+        return DONE
+    known = await app.store().actions(ActionFilter(ids=(named,)), limit=1)
+    before = record.resumed and bool(known) and known[0].state is ActionState.STOPPED
+    return once(changed=before, why="ended_already")
+
+
+def carried_verbs() -> tuple[str, ...]:
+    """The verbs of actions that this process can carry on."""
+    return (*VERBS, STOP)
 
 
 @asynccontextmanager
@@ -280,7 +306,7 @@ def _after(record: ActionRecord, stepped: Stepped) -> ActionProgress:
 async def carry_on(app: App, via: str) -> ActionRecord | None:
     """Carry out one action that a process left behind; None when there is none."""
     holder = f"{via}/{new_id()}"
-    record = await app.store().take_action(holder, verbs=tuple(VERBS), lease=LEASE)
+    record = await app.store().take_action(holder, verbs=carried_verbs(), lease=LEASE)
     return None if record is None else await carry_out(app, record)
 
 
@@ -313,29 +339,26 @@ def _names(record: ActionRecord, job_id: str) -> bool:
     )
 
 
-async def stop(app: App, action_id: str, by: Asker) -> ActionRecord:
-    """End a running action between two of its steps. Raises ``NotFound``.
+async def stop(app: App, action_id: str, by: Asker, note: str = "") -> ActionRecord:
+    """End a running action between two of its steps. Raises ``NotFound``, ``InvalidArgument``.
 
-    The stop is an action of its own, so that it is known whose it was.
+    The stop is an action of its own, so that it is known whose it was. It is noted before it is
+    done, and carried on by whoever comes after a process that died in between.
     """
     known = await action(app, action_id)
-    asked = await app.store().put_action(_stop_of(known, by))
-    # noted before it is done, as every action; one that has ended meanwhile is left alone
-    stopped = await app.store().stop_action(known.id)
-    counts = {"changed": 1} if stopped else {"unchanged": 1, "reasons": {"ended_already": 1}}
-    await app.store().step_action(replace(_so_far(asked), state=ActionState.DONE, **counts))
+    await carry_out(app, await app.store().put_action(_stop_of(known, by, _note(note))))
     return await action(app, known.id)
 
 
-def _stop_of(known: ActionRecord, by: Asker) -> NewAction:
+def _stop_of(known: ActionRecord, by: Asker, note: str) -> NewAction:
     return NewAction(
         id=new_id(),
-        actor=checks.text(by.name, "actor", longest=LONGEST_NAME),
+        actor=by.name,
         via=by.via,
         verb=STOP,
         target=msgspec.json.encode({"ids": [known.id]}).decode(),
         options="{}",
-        note="",
+        note=note,
         holder=f"{by.via}/{new_id()}",
         lease=LEASE,
     )

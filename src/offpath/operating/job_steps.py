@@ -19,7 +19,7 @@ from offpath.model.changes import ChangedJob
 from offpath.model.job import LIVE, TERMINAL, JobFilter, JobRecord, JobState
 from offpath.operating import views
 from offpath.operating.steps import CHUNK, ActionWork, Step, Stepped, once, rows
-from offpath.operating.targets import IdTarget, JobsTarget, SignalTarget
+from offpath.operating.targets import GroupsTarget, JobsTarget, SignalTarget
 from offpath.runtime.ids import parse_id
 from offpath.store.gate_needs import still_behind
 from offpath.store.protocol import JobRedrive
@@ -181,9 +181,9 @@ async def signal(app: App, work: ActionWork) -> Stepped:
 
 
 async def cancel_group(app: App, work: ActionWork) -> Stepped:
-    """Cancel what is open in a group, and what would still join it."""
-    target: IdTarget = work.target
-    group = await views.group_record(app, target.id)
+    """Cancel what is open in groups, and what would still join them."""
+    target: GroupsTarget = work.target
+    ids = [(await views.group_record(app, each)).id for each in target.named()]
     keep = app.settings.keep_cancelled
-    done = await app.store().cancel_groups((group.id,), limit=CHUNK, keep=keep)
+    done = await app.store().cancel_groups(ids, limit=CHUNK, keep=keep)
     return Stepped(changed=len(done), more=bool(done))

@@ -13,7 +13,7 @@ from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model.brief import Kind
 from offpath.model.id_range import LEAST, id_range
-from offpath.operating.targets import IdTarget, JobsTarget, MessagesTarget
+from offpath.operating.targets import GroupsTarget, IdTarget, JobsTarget, MessagesTarget
 from offpath.runtime.ids import parse_id
 
 _TOLD: Final = 3
@@ -143,8 +143,9 @@ async def target_whole(app: App, verb: str, target: Any) -> Any:  # noqa: ANN401
             return replace(target, ids=await all_whole(app, Kind.JOB, target.ids))
         case MessagesTarget() if target.ids:
             return replace(target, ids=await all_whole(app, Kind.MESSAGE, target.ids))
-        case IdTarget() if verb.startswith("group."):
-            return replace(target, id=await group_whole(app, target.id))
+        case GroupsTarget():
+            named = [await group_whole(app, each) for each in target.named()]
+            return GroupsTarget(ids=tuple(dict.fromkeys(named)))
         case IdTarget() if (kind := _KINDS.get(verb.partition(".")[0])) is not None:
             return replace(target, id=await whole(app, kind, target.id))
     return target

@@ -83,7 +83,7 @@ class NamedTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class IdTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing that has an id: a group, a finding, a worker."""
+    """One thing that has an id: a finding, a worker."""
 
     id: str
 
@@ -106,6 +106,21 @@ class IdsTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Things that have ids: signals."""
 
     ids: tuple[str, ...]
+
+
+class GroupsTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Groups, by the ids of their roots."""
+
+    ids: tuple[str, ...] = ()
+    id: str | None = None
+    """One, as it was named before there could be several."""
+
+    def named(self) -> tuple[str, ...]:
+        """The ids, each once. Raises ``InvalidArgument`` where there is none, or too many."""
+        found = tuple(dict.fromkeys((*self.ids, *((self.id,) if self.id else ()))))
+        if not 0 < len(found) <= MOST_IDS:
+            raise InvalidArgument(f"the target is the ids of 1 to {MOST_IDS:,} groups")
+        return found
 
 
 class SettlementTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -22,6 +22,7 @@ from offpath.operating.job_steps import RedriveOptions, SignalOptions
 from offpath.operating.rights import Can
 from offpath.operating.steps import Step
 from offpath.operating.targets import (
+    GroupsTarget,
     IdsTarget,
     IdTarget,
     JobsTarget,
@@ -167,7 +168,7 @@ _TABLE: Final = (
         words="Cancel the group",
         done="cancelled",
         right=Can.ACT,
-        target=IdTarget,
+        target=GroupsTarget,
         step=job_steps.cancel_group,
     ),
     _on_named("queue.pause", "Pause", "paused", flow_steps.pause_queue, PauseOptions),

@@ -29,7 +29,7 @@ class ActionStore(Protocol):
 
         With a state other than running it ends now. One that was stopped takes the counts of the
         step that was under way, and stays stopped. None: it is not this holder's, or has ended.
-        A repeat changes nothing but the lease.
+        A repeat changes nothing but the lease. A lease of 0 gives it back: who listens hears that.
         """
         ...
 
@@ -58,8 +58,8 @@ class ActionStore(Protocol):
         ...
 
     async def prune_actions(self, *, before: datetime, limit: int) -> int:
-        """Remove up to ``limit`` actions that were asked for before that time and have ended;
-        returns how many.
+        """Remove up to ``limit`` actions that were asked for before that time and have ended, or
+        that nobody has held since; returns how many.
         """
         ...
 

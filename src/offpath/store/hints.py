@@ -22,6 +22,8 @@ class Hint(StrEnum):
     """Jobs may have ended: somebody may be waiting for them."""
     MESSAGES = "messages"
     """Messages may be due, or events may have been appended to the log."""
+    ACTIONS = "actions"
+    """An action of an operator may have been given to whoever can carry it out."""
 
 
 def hints_of(effects: Effects) -> tuple[Hint, ...]:

@@ -166,8 +166,8 @@ def test_an_action_is_done_by_the_verb_and_is_in_the_audit(jobs: str) -> None:
     assert "1 cancelled" in act(client, "cancel", waiting)
     assert state_of(jobs, waiting) == "cancelled"
     assert audit(jobs) == [
-        ("u2", "django admin", "job.redrive", 1),
-        ("u2", "django admin", "job.cancel", 1),
+        ("u2", "admin", "job.redrive", 1),
+        ("u2", "admin", "job.cancel", 1),
     ]
 
 

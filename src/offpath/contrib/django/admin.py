@@ -214,10 +214,10 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc] # as above
         """Do a verb to these jobs, with a row in the audit, and tell what came of it."""
         ids = list(queryset.values_list("pk", flat=True)[:MOST])
         asked = ActionAsked(verb=verb, target={"ids": ids}, confirm=confirm)
-        by = Asker(name=request.user.get_username(), via="django admin")
         app = _app()
 
         async def done() -> ActionRecord:
+            by = Asker(name=request.user.get_username(), via="admin")
             await app.open()
             return await carry_out(app, await ask(app, asked, by))
 

@@ -14,6 +14,7 @@ from offpath.model.action import (
     ActionState,
     NewAction,
 )
+from offpath.store.hints import Hint
 from offpath.store.memory.part import MemoryPart
 
 _STEPPED = frozenset({ActionState.RUNNING, ActionState.STOPPED})
@@ -36,6 +37,8 @@ class MemoryActions(MemoryPart):
         known = self._tables.actions.get(progress.id)
         if known is None or known.state not in _STEPPED or known.holder != progress.holder:
             return None
+        if progress.lease <= 0:  # it was given back
+            self._hints.emit(Hint.ACTIONS)
         now = self._clock.now()
         told = asdict(progress)
         until = now + timedelta(seconds=told.pop("lease"))
@@ -86,10 +89,14 @@ class MemoryActions(MemoryPart):
         return [known[key] for key in chosen if _matches(known[key], where)][: max(limit, 0)]
 
     async def prune_actions(self, *, before: datetime, limit: int) -> int:
-        """Remove old ones that have ended."""
+        """Remove old ones that have ended, or that nobody holds any more."""
         known = self._tables.actions
-        old = [key for key in sorted(known)
-               if known[key].at < before and known[key].state is not _RUNNING]  # fmt: skip
+        old = [
+            key
+            for key in sorted(known)
+            if known[key].at < before
+            and (known[key].state is not _RUNNING or known[key].held_until < before)
+        ]
         for key in old[:limit]:
             del known[key]
         return len(old[:limit])

@@ -105,11 +105,12 @@ order by a.id desc
 limit :limit::bigint
 
 -- name: prune_actions
--- Removes old ones that have ended, and that nobody else is removing.
+-- Removes old ones that have ended, or that nobody holds any more; none that somebody else removes.
 with old as materialized (
     select o.id
     from offpath.action o
-    where o.at < :before::text::timestamptz and o.state <> 'running'
+    where o.at < :before::text::timestamptz
+        and (o.state <> 'running' or o.held_until < :before::text::timestamptz)
     order by o.at
     limit :limit::bigint
     for update skip locked

@@ -15,6 +15,7 @@ from offpath.model.action import (
     ActionState,
     NewAction,
 )
+from offpath.store.hints import Hint
 from offpath.store.programs.answers import ActionRow
 from offpath.store.programs.dialect import Dialect, Send, Steps, one
 from offpath.store.programs.instants import readable
@@ -46,6 +47,8 @@ def step(d: Dialect, progress: ActionProgress) -> Steps[ActionRecord | None]:
         lease=d.span(progress.lease),
         now=d.now,
     )
+    if progress.lease <= 0:  # it was given back
+        d.announced.tell(Hint.ACTIONS)
     return next(iter(_RECORDS.all((yield from one(query)))), None)
 
 
@@ -90,7 +93,7 @@ def listed(
 
 
 def prune(d: Dialect, *, before: datetime, limit: int) -> Steps[int]:
-    """Remove old ones that have ended."""
+    """Remove old ones that have ended, or that nobody holds any more."""
     rows = yield from one(d.sql["prune_actions"](before=d.at(before), limit=limit))
     return len(rows)
 

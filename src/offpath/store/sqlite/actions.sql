@@ -78,11 +78,11 @@ order by id desc
 limit :limit
 
 -- name: prune_actions
--- Removes old ones that have ended.
+-- Removes old ones that have ended, or that nobody holds any more.
 delete from offpath_action
 where id in (
     select old.id from offpath_action as old
-    where old.at < :before and old.state <> 'running'
+    where old.at < :before and (old.state <> 'running' or old.held_until < :before)
     order by old.at
     limit :limit
 )

@@ -13,14 +13,20 @@ WORK_PAUSE: Final = 0.002
 PAUSE: Final = 0.02
 """Seconds between two hints of other kinds. A commit does not say what it has changed, so each
 wakes whoever waits for anything."""
+ACTIONS_PAUSE: Final = 1.0
+"""Seconds between two hints of actions, of which there are few among the commits of a day."""
 
 
 class ForeignCommits:
     """Turns commits into hints: the first at once, those behind it together. One event loop's."""
 
     def __init__(self, emit: Callable[[Hint], None]) -> None:
-        others: list[Hint] = [hint for hint in Hint if hint is not Hint.WORK]
-        self._kinds = [_Spaced([Hint.WORK], WORK_PAUSE, emit), _Spaced(others, PAUSE, emit)]
+        others: list[Hint] = [one for one in Hint if one not in {Hint.WORK, Hint.ACTIONS}]
+        self._kinds = [
+            _Spaced([Hint.WORK], WORK_PAUSE, emit),
+            _Spaced(others, PAUSE, emit),
+            _Spaced([Hint.ACTIONS], ACTIONS_PAUSE, emit),
+        ]
 
     def seen(self) -> None:
         """Somebody else has committed."""

@@ -58,6 +58,13 @@ class ActionTerms(Struct, frozen=True, kw_only=True):
     require_note: bool = False
 
 
+class StopAsked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stop of an action, as a program asks for it. It may have no body at all."""
+
+    note: str = ""
+    """The reason for it."""
+
+
 class PageSurroundings(Protocol):
     """The console, as far as pages of actions need it."""
 
@@ -112,7 +119,10 @@ class ActionRoutes:
         return json_answer(request, await self._previewed(place, asked))
 
     async def _stop(self, place: Place, request: Request) -> Response:
-        return json_answer(request, await self._stopped(place, request, "api"))
+        asked = StopAsked()
+        if request.headers.get("content-length", "0") != "0":
+            asked = await read_json(request, StopAsked)
+        return json_answer(request, await self._stopped(place, request, asked.note, "api"))
 
     # -- people ----------------------------------------------------------------------------------
 
@@ -136,7 +146,8 @@ class ActionRoutes:
         return RedirectResponse(_back(base_of(request), form, record), 303)
 
     async def _stop_and_look(self, place: Place, request: Request) -> Response:
-        await self._stopped(place, request, PAGES)
+        form = dict(await read_form(request))
+        await self._stopped(place, request, form.get("note", ""), PAGES)
         action_id = quote(request.path_params["id"], safe="")
         return RedirectResponse(f"{base_of(request)}/actions/{action_id}", 303)
 
@@ -152,7 +163,6 @@ class ActionRoutes:
             verb=form.verb,
             said=said,
             action=form.one("action") or new_id(),
-            note_wanted=self.terms.require_note,
             back=inside(form.back),
             **self._console.around(place, request),
         )
@@ -173,9 +183,8 @@ class ActionRoutes:
     ) -> ActionRecord:
         """The action, done if it is a small one, otherwise begun."""
         self._allow(request, _refused(lambda: verb_of(asked.verb)))
-        if self.terms.require_note and not asked.note.strip():
-            raise Stop(400, "NOTE.MISSING", "Say why: this dashboard keeps a note of each action.")
-        by = Asker(name=visit_of(request).viewer.name, via=via)
+        self._want_note(asked.note)
+        by = _asker(request, via)
         try:
             return await self._done(place, asked, by)
         finally:
@@ -202,12 +211,18 @@ class ActionRoutes:
         told: dict[str, Any] = redact(msgspec.to_builtins(found, builtin_types=(datetime,)), ())
         return told
 
-    async def _stopped(self, place: Place, request: Request, via: str) -> dict[str, Any]:
+    def _want_note(self, note: str) -> None:
+        """Raise ``Stop`` where a reason is wanted, and none is given."""
+        if self.terms.require_note and not note.strip():
+            raise Stop(400, "NOTE.MISSING", "Say why: this dashboard keeps a note of each action.")
+
+    async def _stopped(self, place: Place, request: Request, note: str, via: str) -> dict[str, Any]:
         action_id = request.path_params["id"]
         known = await _answered(place, lambda app: actions.action(app, action_id))
         self._allow(request, _refused(lambda: verb_of(known.verb)))
-        by = Asker(name=visit_of(request).viewer.name, via=via)
-        record = await _answered(place, lambda app: actions.stop(app, action_id, by))
+        self._want_note(note)
+        by = _asker(request, via)
+        record = await _answered(place, lambda app: actions.stop(app, action_id, by, note))
         place.shares.forget()
         return self._told(place, request, record)
 
@@ -239,6 +254,11 @@ async def _answered(place: Place, work: Callable[[App], Awaitable[T]]) -> T:
         return await place.ask(work, patience=WRITING)
     except OffpathError as error:
         raise _stop_of(error) from error
+
+
+def _asker(request: Request, via: str) -> Asker:
+    """Whoever asks. Raises ``Stop`` for a name that no row can hold."""
+    return _refused(lambda: Asker(name=visit_of(request).viewer.name, via=via))
 
 
 def _larger(request: Request, verb: Callable[[T], str | None]) -> Larger[T] | None:

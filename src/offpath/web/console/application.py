@@ -338,6 +338,7 @@ class Console:
             "top": visit.top,
             "viewer": _VIEWER,
             "signs_out": self._cookies is not None,
+            "note_wanted": self._look.terms.require_note,
             "places": [each.name for each in self._places],
             "place": place.name,
             "page": (one.within or one.name) if one else "",

@@ -18,6 +18,7 @@ from offpath.model.run import RunKind
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.previews import Preview
 from offpath.operating.verbs import VERBS, Verb
+from offpath.web.console.action_routes import StopAsked
 from offpath.web.console.document_row import DocumentReading
 from offpath.web.console.queries import SORTS, TIMES
 from offpath.web.console.readings import READINGS
@@ -30,7 +31,7 @@ _JSON: Final = "application/json"
 
 def document(readings: Sequence[DocumentReading] = READINGS) -> dict[str, Any]:
     """The document of these readings."""
-    kinds = {one.document for one in readings} | {ActionDocument, Preview}
+    kinds = {one.document for one in readings} | {ActionDocument, Preview, StopAsked}
     kinds |= {kind for verb in VERBS.values() for kind in (verb.target, verb.options)}
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REF)
     paths = {one.path: {"get": _operation(one)} for one in readings}
@@ -77,6 +78,7 @@ def _writes() -> dict[str, Any]:
         ),
         "/actions/{id}/stop": {
             **_write("stop_action", "End a long one between two steps.", "ActionDocument"),
+            "requestBody": {"content": {_JSON: {"schema": _ref("StopAsked")}}},
             "parameters": _inside("/actions/{id}/stop"),
         },
     }

@@ -374,6 +374,25 @@ async def test_a_long_action_is_stopped(
     assert missing.code in {404, 200}
 
 
+async def test_a_stop_wants_a_reason_where_each_action_does(
+    app: offpath.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offpath.web.console.places.Place.carry", lambda *_: None)
+    site = site_of(app, require_note=True)
+    given = {"verb": "job.redrive", "target": DEAD_MAIL, "note": "it is up again"}
+    told = (await post(site, given)).document
+    path, api = f"/actions/{told['id']}/stop", f"/api/v1/actions/{told['id']}/stop"
+    assert 'name="note"' in (await site.get(f"/actions/{told['id']}")).text
+    for refused in (await submit(site, path), await post(site, b"", api)):
+        assert (refused.code, "NOTE.MISSING" in refused.text) == (400, True)
+    assert (await submit(site, path, note="wrong queue")).code == 303
+    body = b'{"note": "wrong one"}'
+    headers = {**BEARER, "content-type": "application/json", "content-length": str(len(body))}
+    assert (await site.ask("POST", api, headers=headers, body=body)).code == 200
+    rows = (await site.get("/api/v1/actions?verb=action.stop")).document["items"]
+    assert [one["note"] for one in rows] == ["wrong one", "wrong queue"]
+
+
 async def test_jobs_of_each_state_have_their_verbs(app: offpath.App, site: Site) -> None:
     async def verbs(job: str) -> set[str]:
         text = (await site.get(f"/jobs/{job}")).text
