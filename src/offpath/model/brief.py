@@ -47,7 +47,7 @@ class JobBrief(Quiet, frozen=True, kw_only=True, gc=False):
     redriven_at: datetime | None = None
     """The time when it was last put back after it had ended."""
     options: str = "{}"
-    """As the job has them: its retry policy is among them."""
+    """The options of the job: its retry policy is among them."""
     ran: timedelta | None = None
     """The time that its latest attempt took, where that failed and told so itself."""
     unreadable: str | None = None

@@ -41,7 +41,7 @@ _OF_FLEET = (
 )
 """The fields that are known by the workers and what they report."""
 _OF_QUEUES = ("blocked", "due", "oldest_due_at", "problems", "queues", "running", "scheduled")
-"""The fields that are known by the queues, and by who serves them."""
+"""The fields that are known by the queues, and by the workers that serve them."""
 _OF_DEAD = ("dead", "more_dead", "oldest_dead_at")
 _SOON = 8
 """Schedules that are named."""
@@ -101,9 +101,9 @@ class Overview(PanelledDocument, frozen=True, kw_only=True):
     oldest_dead_at: datetime | None
     """The time when the job died that has been dead for longest."""
     faults: FaultsDocument
-    """Those of the jobs that died in the last hour, whenever these were enqueued."""
+    """The faults of jobs that died in the last hour, whenever these were enqueued."""
     schedules: tuple[ScheduleListed, ...]
-    """Those whose last job died, then the next ones to come."""
+    """The schedules whose last job died, then the next ones to come."""
     streams: tuple[StreamStanding, ...]
     """Streams in which messages are due or dead, those with the most first."""
     routers: tuple[RouterBrief, ...]
@@ -192,9 +192,7 @@ _NO_FAULTS = faults.describe(FaultTally(items=(), looked_at=0, more=False))
 _NO_DEAD = DeadTally(jobs=0)
 
 
-async def _beside(
-    app: App, seen: Redaction, panels: Panels, *, since: datetime
-) -> dict[str, Any]:
+async def _beside(app: App, seen: Redaction, panels: Panels, *, since: datetime) -> dict[str, Any]:
     """The parts that stand for themselves."""
     late = dead_faults(app, most=MOST_COUNTED_DEAD, since=since)
     told, coming, rates, dead = await asyncio.gather(

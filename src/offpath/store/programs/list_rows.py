@@ -32,7 +32,7 @@ class BriefRow(NamedTuple):
     options: str
     failed_attempt: int | None
     failed_from: str | None
-    """When the attempt that failed last began, and when it ended, as ISO 8601."""
+    """The times when the attempt that failed last began, and when it ended, as ISO 8601."""
     failed_at: str | None
 
 

@@ -162,8 +162,7 @@ class Session:
             return self._rows(query)
         except CAUGHT as error:
             if primary_code(error) == sqlite3.SQLITE_INTERRUPT and self._too_late():
-                message = f"a read of more than {self._limit:g} s was stopped"
-                raise StoreBusy(message) from error
+                raise StoreBusy(f"a read of more than {self._limit:g} s was stopped") from error
             # Inside of a transaction a wait helps nobody: its snapshot would be as old afterwards.
             if not is_busy(error) or self._connection.in_transaction:
                 raise translated(error) from error

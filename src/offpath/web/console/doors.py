@@ -34,8 +34,8 @@ _log = logging.getLogger("offpath.dashboard")
 
 MOST_AT_ONCE: Final = 32
 MOST_STRANGERS: Final = 4
-"""Those of them that pages without credentials have, as the sign-in's: a stranger who sends a body
-slowly takes no seat from whoever is known.
+"""The seats of pages without credentials, as the sign-in's: a stranger who sends a body slowly
+takes none from whoever is known.
 """
 MOST_QUERY: Final = 8_192
 """Bytes of a query."""
