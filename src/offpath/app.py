@@ -109,6 +109,8 @@ class App(
     Raises ``ConfigurationError`` and ``InvalidArgument``.
     """
 
+    _lifecycle: Lifecycle[StoreSession]
+
     def __init__(  # noqa: PLR0913 - each is a documented keyword
         self,
         url: str | None = None,
