@@ -127,8 +127,8 @@ async def read(
     Raises ``InvalidArgument`` for a range that is none.
     """
     panels = panels or Panels()
-    now = await app.store().ping()
-    fleet, (found, backlog), lately, parts, events = await asyncio.gather(
+    now, fleet, (found, backlog), lately, parts, events = await asyncio.gather(
+        app.store().ping(),
         panels.read(views.fleet_of(app), None, *_OF_FLEET, *_OF_QUEUES),
         _queued(app, panels),
         panels.read(
@@ -136,7 +136,7 @@ async def read(
             stats_views.unread(app, within=within),
             "stats",
         ),
-        _beside(app, seen, panels, since=now - LATELY),
+        _beside(app, seen, panels),
         _events(app, panels),
     )
     members = () if fleet is None else fleet.members
@@ -192,11 +192,10 @@ _NO_FAULTS = faults.describe(FaultTally(items=(), looked_at=0, more=False))
 _NO_DEAD = DeadTally(jobs=0)
 
 
-async def _beside(app: App, seen: Redaction, panels: Panels, *, since: datetime) -> dict[str, Any]:
+async def _beside(app: App, seen: Redaction, panels: Panels) -> dict[str, Any]:
     """The parts that stand for themselves."""
-    late = dead_faults(app, most=MOST_COUNTED_DEAD, since=since)
     told, coming, rates, dead = await asyncio.gather(
-        panels.read(late, _NO_FAULTS, "faults"),
+        panels.read(_late_faults(app), _NO_FAULTS, "faults"),
         panels.read(_coming(app, seen), (), "schedules"),
         panels.read(stats_views.queue_rates(app), {}, "rates"),
         panels.read(app.store().dead_tally(), _NO_DEAD, *_OF_DEAD),
@@ -209,6 +208,12 @@ async def _beside(app: App, seen: Redaction, panels: Panels, *, since: datetime)
         "more_dead": dead.jobs >= MOST_COUNTED_DEAD,
         "oldest_dead_at": dead.oldest_at,
     }
+
+
+async def _late_faults(app: App) -> FaultsDocument:
+    """The faults of what died lately. The time goes out with the other questions of the page."""
+    since = await app.store().ping() - LATELY
+    return await dead_faults(app, most=MOST_COUNTED_DEAD, since=since)
 
 
 async def _events(app: App, panels: Panels) -> dict[str, Any]:
