@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 SECONDS: Final = 10
 """Seconds of the shortest span."""
@@ -39,6 +40,8 @@ is known of the day before, and hours are those of two days and of the two days 
 """
 MOST_PAIRS: Final = 200
 """Pairs of queue and task that one process tells; the rest is told as one."""
+MOST_BYTES: Final = 8_192
+"""Bytes of the row of one process."""
 OTHER: Final = "other"
 """The name of queues and tasks beyond them."""
 MERGED: Final = ""
@@ -149,6 +152,57 @@ def task_of(name: str) -> str:
 def written(span: StatSpan) -> str:
     """A span as it is kept."""
     return msgspec.json.encode(span).decode()
+
+
+def bounded(span: StatSpan, most: int = MOST_BYTES) -> StatSpan:
+    """A span whose text has at most so many bytes: the rarest names of it are told as one.
+
+    No count is lost by it.
+    """
+    names = MOST_PAIRS
+    while len(written(span).encode()) > most and names > 1:
+        names //= 2
+        span = _with_fewer(span, names)
+    return span
+
+
+def _with_fewer(span: StatSpan, names: int) -> StatSpan:
+    """A span with so many names of each kind, the most frequent ones."""
+    (passed,) = _fewer_within({"": span.passed}, names, OTHER).values()
+    return replace(
+        span,
+        jobs=_fewer_within(span.jobs, names, pair(OTHER, OTHER)),
+        messages=_fewer_within(span.messages, names, OTHER),
+        passed=passed,
+        wait=_fewer(span.wait, names),
+        queue_wait=_fewer(span.queue_wait, names),
+        run=_fewer(span.run, names),
+    )
+
+
+def _fewer_within(numbers: Numbers, names: int, other: str) -> Numbers:
+    """Counts by what and name, of fewer names."""
+    total = _sums(numbers.values())
+    known = {name for name, _ in Counter(total).most_common(names)}
+    return {
+        what: _sums({name if name in known else other: count} for name, count in counts.items())
+        for what, counts in numbers.items()
+    }
+
+
+def _fewer(numbers: Numbers, names: int) -> Numbers:
+    """Counts by name and bound, of fewer names."""
+    ranked = sorted(numbers, key=lambda name: -sum(numbers[name].values()))
+    rest = [numbers[name] for name in ranked[names:]]
+    kept = {name: numbers[name] for name in ranked[:names]}
+    return kept if not rest else {**kept, OTHER: _sums((kept.get(OTHER, {}), *rest))}
+
+
+def _sums(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in several:
+        total.update(one)
+    return dict(total)
 
 
 def read(body: str) -> StatSpan:

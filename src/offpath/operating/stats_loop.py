@@ -29,11 +29,12 @@ from offpath.model.stats import (
     StatRow,
     StatSpan,
     WaitLevel,
+    bounded,
     merged,
     written,
 )
 from offpath.model.tally import Turn, Verdict
-from offpath.operating.stats_taken import TakenStats
+from offpath.operating.stats_taken import taken_of
 from offpath.runtime.loop import LoopSpec
 from offpath.store.protocol import Backlog
 from offpath.sweeps.leader import Lead
@@ -60,7 +61,7 @@ class StatsLoop:
     def __init__(self, app: App) -> None:
         self._app = app
         self._source = app.new_id()
-        self._taken = TakenStats(app.metrics)
+        self._taken = taken_of(app.metrics)
         self._told_at = _EPOCH
         self._minute: datetime | None = None
         self._queues = 0
@@ -79,7 +80,7 @@ class StatsLoop:
         if at <= self._told_at:
             return Turn(verdict=Verdict.EMPTY)
         self._told_at = at
-        span, leads = self._taken.take(), await self._leads()
+        span, leads = bounded(self._taken.take()), await self._leads()
         if leads:
             span = merged((span, await self._levels(now)))
         await self._write(span, at)
@@ -155,7 +156,7 @@ class StatsLoop:
     async def _leave(self, _seconds: float) -> None:
         """Write what no turn will write, as all that a short-lived worker did; let another lead."""
         try:
-            await self._write(self._taken.take(), _span_of(self._app.clock.now(), SECONDS))
+            await self._write(bounded(self._taken.take()), _span_of(self._app.clock.now(), SECONDS))
         finally:
             if self._lead is not None:
                 await self._lead.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
+from weakref import WeakKeyDictionary, ref
 
 from offpath.model.stats import MOST_PAIRS, OTHER, Numbers, StatSpan, pair
 from offpath.runtime.metrics import Metrics, SeriesReading
@@ -28,7 +29,7 @@ class TakenStats:
     """The differences of the counters of one process. What was before it was made is not told."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+        self._of = ref(metrics)
         self._known: dict[_Key, int] = {}
         self._names: dict[str, set[str]] = {}
         self.take()
@@ -39,7 +40,8 @@ class TakenStats:
         messages: Numbers = {}
         passed: dict[str, int] = {}
         timed: dict[str, Numbers] = {"wait": {}, "queue_wait": {}, "run": {}}
-        for one in self._metrics.list():
+        metrics = self._of()
+        for one in () if metrics is None else metrics.list():
             if (what := _COUNTED.get(one.name)) is not None:
                 name = pair(one.labels["queue"], one.labels["task"])
                 self._count(jobs.setdefault(what, {}), "jobs", name, (one.name, name), one.value)
@@ -89,6 +91,19 @@ class TakenStats:
             known.add(name)
             return name
         return otherwise
+
+
+def taken_of(metrics: Metrics) -> TakenStats:
+    """The stats of these counters, one for all loops of a process: what one has told, no other
+    tells again.
+    """
+    known = _KNOWN.get(metrics)
+    if known is None:
+        known = _KNOWN[metrics] = TakenStats(metrics)
+    return known
+
+
+_KNOWN: Final[WeakKeyDictionary[Metrics, TakenStats]] = WeakKeyDictionary()
 
 
 def _some(counted: Numbers) -> Numbers:

@@ -253,7 +253,7 @@ class Metrics:
 
     __slots__ = (
         *("_idleness", "_looked_at", "_metrics", "_monotonic", "_names", "_series", "_sizes"),
-        *("_watchers", "generation", "watched"),
+        *("__weakref__", "_watchers", "generation", "watched"),
     )
 
     def __init__(

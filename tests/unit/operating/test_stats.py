@@ -21,6 +21,7 @@ from offpath.model.stats import (
     HOUR,
     MERGED,
     MINUTE,
+    MOST_BYTES,
     MOST_PAIRS,
     OTHER,
     QUARTER,
@@ -29,6 +30,7 @@ from offpath.model.stats import (
     StatRow,
     StatSpan,
     WaitLevel,
+    bounded,
     merged,
     pair,
     read,
@@ -204,6 +206,33 @@ async def test_what_waits_in_streams_is_told_by_who_leads() -> None:
         assert [(one.waiting, one.oldest_waiting) for one in known] == [(1.0, 20.0)]
 
 
+def _total(span: StatSpan) -> dict[str, int]:
+    """The sum of all counts of each kind."""
+    kinds = ("jobs", "messages", "wait", "queue_wait", "run")
+    found = {kind: sum(sum(one.values()) for one in getattr(span, kind).values()) for kind in kinds}
+    return {**found, "passed": sum(span.passed.values())}
+
+
+@pytest.mark.parametrize("names", [3, 120, 200])
+def test_a_row_has_a_bound_and_loses_no_count(names: int) -> None:
+    """The most frequent names stay, and the rarest are told as one."""
+    tasks = {f"a task with quite a long name, number {n}": n + 1 for n in range(names)}
+    span = StatSpan(
+        jobs={what: {pair("mail", name): n for name, n in tasks.items()}
+              for what in ("queued", "succeeded")},
+        messages={"done": tasks},
+        passed=tasks,
+        wait={name: {"0": n, "7": 1} for name, n in tasks.items()},
+        run={name: {"2": n} for name, n in tasks.items()},
+    )  # fmt: skip
+    small = bounded(span)
+    assert len(written(small).encode()) <= MOST_BYTES
+    assert _total(small) == _total(span)
+    assert small == span if names == 3 else OTHER in small.run
+    *_, most = tasks
+    assert small.jobs["queued"][pair("mail", most)] == names
+
+
 def test_a_percentile_is_a_bound() -> None:
     assert percentile([{"0": 90}, {"3": 10}], 0.95) == TIME_BOUNDS[3]
     assert percentile([{"0": 96}, {"3": 4}], 0.95) == TIME_BOUNDS[0]
@@ -253,8 +282,8 @@ async def test_a_worker_tells_each_span_once_and_one_of_the_fleet_what_waits() -
         rows = await app.store().stats(since=START - timedelta(hours=1), until=clock.now())
         spans = [read(one.body) for one in rows]
         assert sum(one.levels["mail"].looks for one in spans if one.levels) == 2
-        # both count the same process here, once each
-        assert sum(sum(one.jobs.get("queued", {}).values()) for one in spans) == 6
+        # both are of one process, and what one has told the other does not tell again
+        assert sum(sum(one.jobs.get("queued", {}).values()) for one in spans) == 3
 
 
 async def test_a_worker_that_ends_within_a_span_has_told_what_it_did() -> None:
