@@ -69,7 +69,7 @@ async def counts(app: App) -> CountsDocument:
     """The jobs in each state that has not ended, and the dead, each counted up to a limit."""
     store = app.store()
     queues, dead = await asyncio.gather(store.queues(most=MOST_COUNTED), store.dead_tally())
-    return lists.describe_counts(queues, dead)
+    return lists.describe_counts(queues, dead, app.settings.dead_age_limit)
 
 
 async def groups(

@@ -104,6 +104,8 @@ class CountsDocument(Struct, frozen=True, kw_only=True):
     items: tuple[CountedState, ...]
     oldest_dead_at: datetime | None
     """The time when the job died that has been dead for longest."""
+    dead_age_limit: float | None
+    """Seconds after which the health of the app tells of a dead letter; None: it does not."""
 
 
 class GroupBriefDocument(Struct, frozen=True, kw_only=True):
@@ -198,7 +200,9 @@ def describe_page(page: BriefPage, most: int) -> BriefList:
     return filled(BriefList, page, items=items, looked_at_most=most)
 
 
-def describe_counts(queues: Sequence[QueueRecord], dead: DeadTally) -> CountsDocument:
+def describe_counts(
+    queues: Sequence[QueueRecord], dead: DeadTally, dead_age_limit: float | None
+) -> CountsDocument:
     """The document of what there is, of queues that are counted up to ``MOST_COUNTED``."""
     waiting = {
         JobState.BLOCKED: [one.blocked for one in queues],
@@ -212,7 +216,9 @@ def describe_counts(queues: Sequence[QueueRecord], dead: DeadTally) -> CountsDoc
     told.append(
         CountedState(state=JobState.DEAD, jobs=dead.jobs, more=dead.jobs >= MOST_COUNTED_DEAD)
     )
-    return CountsDocument(items=tuple(told), oldest_dead_at=dead.oldest_at)
+    return CountsDocument(
+        items=tuple(told), oldest_dead_at=dead.oldest_at, dead_age_limit=dead_age_limit
+    )
 
 
 def describe_groups(found: Sequence[GroupBrief], limit: int) -> GroupListing:

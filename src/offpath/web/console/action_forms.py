@@ -1,13 +1,15 @@
 """Forms of actions: the fields by which a page asks for one, and its link to be confirmed.
 
-``verb``; ``id`` for each row, or ``match``, the query of a list; the fields of other targets by
-their names; options as ``o.NAME``; ``note``, ``confirm``, ``before`` and ``back``.
+``verb``; ``id`` for each row, or ``match``, the query of a list, once for each action that it asks
+for; the fields of other targets by their names; options as ``o.NAME``; ``note``, ``confirm``,
+``before`` and ``back``.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -45,6 +47,20 @@ class ActionForm:
     def many(self, name: str) -> tuple[str, ...]:
         """Every value of a field."""
         return tuple(value for field, value in self.pairs if field == name)
+
+    def each(self) -> tuple[ActionForm, ...]:
+        """One form for each ``match``: a filter has no "or", so several faults are as many actions.
+
+        Each has the id in its own place, so that a form which is sent twice acts once.
+        """
+        matches, ids = self.many("match"), self.many("action")
+        if len(matches) < 2:  # noqa: PLR2004
+            return (self,)
+        rest = [pair for pair in self.pairs if pair[0] not in {"match", "action", "confirm"}]
+        return tuple(
+            ActionForm([*rest, ("match", match), *((("action", one),) if one else ())])
+            for match, one in zip_longest(matches, ids[: len(matches)])
+        )
 
     @property
     def back(self) -> str:

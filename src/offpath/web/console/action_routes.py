@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -30,6 +32,7 @@ from offpath.web.console.answers import json_answer
 from offpath.web.console.bodies import Larger, read_form, read_json
 from offpath.web.console.places import Place
 from offpath.web.console.renderer import Pages
+from offpath.web.console.several import sum_of
 from offpath.web.console.stops import Stop, inside, sentence
 from offpath.web.console.visits import base_of, visit_of
 from offpath.web.viewers import Can
@@ -136,14 +139,18 @@ class ActionRoutes:
         pairs = await read_form(request, _larger(request, lambda one: dict(one).get("verb")))
         form = _refused(lambda: ActionForm(pairs))
         try:
-            asked = _refused(lambda: form.asked(action_id=form.one("action") or None))
-            record = await self._asked(place, request, asked, PAGES)
+            records = [
+                await self._asked(place, request, each, PAGES)
+                for each in await self._asked_each(place, form)
+            ]
         except Stop as stop:
             if stop.code not in _TO_MEND:
                 raise
             self._allow(request, form.verb)
             return await self._confirming(place, request, form, redact_text(stop.text), stop.status)
-        return RedirectResponse(_back(base_of(request), form, record), 303)
+        if len(records) > 1:  # each is told by its own row
+            return RedirectResponse(f"{base_of(request)}/actions", 303)
+        return RedirectResponse(_back(base_of(request), form, records[0]), 303)
 
     async def _stop_and_look(self, place: Place, request: Request) -> Response:
         form = dict(await read_form(request))
@@ -151,18 +158,34 @@ class ActionRoutes:
         action_id = quote(request.path_params["id"], safe="")
         return RedirectResponse(f"{base_of(request)}/actions/{action_id}", 303)
 
+    async def _asked_each(self, place: Place, form: ActionForm) -> list[ActionAsked]:
+        """The actions of a form. Of several, the number of all their rows confirms each."""
+        forms = form.each()
+        found = [_refused(partial(one.asked, action_id=one.one("action") or None)) for one in forms]
+        if len(found) == 1:
+            return found
+        told = [await self._previewed(place, one) for one in found]
+        together = sum_of(told)
+        if together["confirm"] is not None and form.one("confirm") != together["confirm"]:
+            text = f"It cannot be brought back: confirm it by {together['confirm']!r}."
+            raise Stop(409, "UNCONFIRMED", text)
+        return [
+            replace(one, confirm=each["confirm"]) for one, each in zip(found, told, strict=True)
+        ]
+
     async def _confirming(
         self, place: Place, request: Request, form: ActionForm, said: str, status: int = 200
     ) -> Response:
-        asked = _refused(form.drafted)
-        found = await self._previewed(place, asked, draft=True)
+        drafts = [_refused(one.drafted) for one in form.each()]
+        told = [await self._previewed(place, one, draft=True) for one in drafts]
+        found = told[0] if len(told) == 1 else sum_of(told)
         text = self._pages.render(
             "act.html",
             d=found,
             form=form,
             verb=form.verb,
             said=said,
-            action=form.one("action") or new_id(),
+            actions=form.many("action") or tuple(new_id() for _ in drafts),
             back=inside(form.back),
             **self._console.around(place, request),
         )
