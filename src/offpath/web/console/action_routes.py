@@ -167,8 +167,11 @@ class ActionRoutes:
         told = [await self._previewed(place, one) for one in found]
         together = sum_of(told)
         if together["confirm"] is not None and form.one("confirm") != together["confirm"]:
-            text = f"It cannot be brought back: confirm it by {together['confirm']!r}."
-            raise Stop(409, "UNCONFIRMED", text)
+            raise Stop(
+                409,
+                "UNCONFIRMED",
+                f"It cannot be brought back: confirm it by {together['confirm']!r}.",
+            )
         return [
             replace(one, confirm=each["confirm"]) for one, each in zip(found, told, strict=True)
         ]

@@ -146,7 +146,7 @@
       const off = kept.get("keys") === "off";
       if (one.closest("dialog")) one.textContent = off ? "Turn keys on" : "Turn keys off";
       else {
-        one.textContent = off ? "Keys are off" : "Keys are on";
+        one.textContent = off ? "Keys: off" : "Keys: on";
         one.setAttribute("aria-pressed", String(!off));
       }
     }
