@@ -212,6 +212,7 @@ PLAIN_LOCKS = {
     "src/offpath/economy/ledger/sides.py": "of one comparison, which no child has",
     "src/offpath/store/seam.py": "of a store: a child forgets its parent's and opens its own",
     "src/offpath/store/postgres/log.py": "of a store",
+    "src/offpath/store/postgres/renewal.py": "of a store, and no longer waited for than an answer",
     "src/offpath/store/sqlite/presence.py": "of a store",
     "src/offpath/store/sqlite/ledger.py": "of a store",
     "src/offpath/store/sqlite/readers.py": "of a store",

@@ -5,6 +5,7 @@ The pool belongs to the event loop, which is blocked when this is wanted.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 PATIENCE: Final = 5.0
 """Seconds for each answer of the server: a renewal that waits longer is made anew."""
+AT_ONCE: Final = 2
+"""Connections at once, while the server answers: two hundred workers in one process whose loop is
+blocked would otherwise open as many in the same moment, and hold up the loop by it."""
 _UNHEARD: Final = {"tcp_user_timeout": "5000"}
 """Milliseconds after which a network that swallows what is sent is noticed."""
 
@@ -55,16 +59,26 @@ class RenewalConnections:
     """The connection of the thread that renews, kept from one renewal to the next.
 
     A block of the loop lasts for many renewals, and a server that is short of connections refuses
-    new ones. Where two threads renew at once, each has one; the second is not kept.
+    new ones. Where two threads renew at once, each has one; the second is not kept. A third waits,
+    but no longer than an answer may take: what holds up others must not cost it its lease.
     """
 
     def __init__(self, address: Address) -> None:
         self._conninfo = make_conninfo(address.conninfo, **_UNHEARD)
         self._kept: deque[RenewalConnection] = deque()
+        self._turns = threading.Semaphore(AT_ONCE)
         self._closed = False
 
     def run(self, act: Callable[[RenewalConnection], T]) -> T:
         """Call ``act`` with a connection. Raises ``psycopg.Error``."""
+        in_turn = self._turns.acquire(timeout=PATIENCE)
+        try:
+            return self._run(act)
+        finally:
+            if in_turn:
+                self._turns.release()
+
+    def _run(self, act: Callable[[RenewalConnection], T]) -> T:
         try:
             kept = self._kept.pop()
         except IndexError:

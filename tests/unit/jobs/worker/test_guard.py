@@ -102,6 +102,16 @@ async def test_a_blocked_loop_keeps_its_lease_and_its_blocker_is_named(
     ]
 
 
+async def test_a_long_block_is_told_at_once_and_then_renews_no_more_than_a_heartbeat() -> None:
+    """Each of the many workers of a process has such a thread, and they hold up the loop."""
+    rig = Rigged()
+    rig.renewed_at -= 5
+    rig.blocked(lambda: rig.looks(4 * 60))
+    first, *rest = rig.renewed
+    assert first <= 100 + BLOCKED + 0.5
+    assert len(rest) == 5, "of a minute, with a lease of thirty seconds"
+
+
 async def test_a_worker_that_is_cut_off_while_its_loop_is_blocked_is_spoken_for_at_once() -> None:
     """Others miss it twice before it counts as blocked, and then have its jobs."""
     rig = Rigged()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import psycopg
@@ -106,6 +107,43 @@ async def test_a_server_that_does_not_answer_is_told_of_in_time(
 async def test_two_threads_renew_beside_each_other(renewals: Renewals) -> None:
     assert all(await asyncio.gather(*(renewals.vouch() for _ in range(4))))
     await until(lambda: len(renewals.sessions()) == 1)
+
+
+async def test_the_threads_of_many_workers_renew_over_few_connections(
+    renewals: Renewals,
+) -> None:
+    asked, turns = 6, renewals.store._renewals._turns
+    begun: list[int] = []
+
+    def arrived() -> int:
+        """The threads that have a connection, and those that wait for one."""
+        return len(begun) + len(turns._cond._waiters)  # type: ignore[attr-defined]  # CPython's
+
+    def act(_: RenewalConnection) -> None:
+        begun.append(threading.get_ident())
+        go_on.wait()
+
+    go_on = threading.Event()
+    run = renewals.store._renewals.run
+    calls = [asyncio.create_task(asyncio.to_thread(run, act)) for _ in range(asked)]
+    try:
+        await until(lambda: arrived() == asked)
+        assert len(begun) == renewal.AT_ONCE
+    finally:
+        go_on.set()
+        await asyncio.gather(*calls)
+    assert len(begun) == asked
+
+
+async def test_a_thread_that_waits_for_others_renews_in_time(
+    renewals: Renewals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before it may ask a server that does not answer."""
+    monkeypatch.setattr(renewal, "PATIENCE", 0.2)
+    turns = renewals.store._renewals._turns
+    for _ in range(renewal.AT_ONCE):
+        assert turns.acquire(blocking=False)
+    assert await renewals.vouch()
 
 
 @pytest.mark.parametrize("end", ["heartbeat", "close"])
