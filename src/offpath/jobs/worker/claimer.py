@@ -139,7 +139,7 @@ class Claimer:
             return Turn(verdict=Verdict.EMPTY, again=rest)
         if self._has_nothing():
             return Turn(verdict=Verdict.EMPTY)
-        again, taken = await self.claim()
+        again, taken = await self.claim(waits=True)
         return again if taken else Turn(verdict=Verdict.EMPTY, again=again)
 
     @property
@@ -152,15 +152,20 @@ class Claimer:
         asks = self._left_behind or self._doubtful() or self._quarantine.expected
         return not asks and self.spared()
 
-    async def claim(self, limit: int = BATCH) -> tuple[bool | float | None, int]:
-        """Take what there is room for; returns when to ask again, and how many came."""
+    async def claim(
+        self, limit: int = BATCH, *, waits: bool = False
+    ) -> tuple[bool | float | None, int]:
+        """Take what there is room for; returns when to ask again, and how many came.
+
+        Who ``waits`` asks again at that time, and need not be told of all at once.
+        """
         # Where no suspects are known of, other jobs come first: an idle worker would begin each job
         # a round trip later otherwise.
         known = self._quarantine.may_wait
         suspects = await self._claim_suspects(self._within(limit)) if known else 0
         again, taken = None, 0
         if not self._quarantine.occupied:
-            again, taken = await self._claim_beside(self._within(limit, suspects))
+            again, taken = await self._claim_beside(self._within(limit, suspects), waits=waits)
         if not known:
             suspects = await self._claim_suspects(self._within(limit, taken))
         self.left -= taken + suspects
@@ -191,26 +196,27 @@ class Claimer:
         self._begin(leased, alone=True)
         return len(leased.jobs)
 
-    async def _claim_beside(self, limit: int) -> tuple[bool | float | None, int]:
+    async def _claim_beside(self, limit: int, *, waits: bool) -> tuple[bool | float | None, int]:
         """Take what there is room for beside what runs."""
         most = min(self._hand.free, limit, BATCH)
         if not (self.open and most):
             # It was not asked, so there may be something: the next free slot is a reason to ask.
             self._left_behind = True
             return None, await self._claim_to_join(limit)
-        again, taken = await self._claim_in_turn(most)
+        again, taken = await self._claim_in_turn(most, waits=waits)
         if self._left_behind or taken == most:
             taken += await self._claim_to_join(limit - taken)
         return again, taken
 
     async def _claim_in_turn(
-        self, most: int, *, joining: bool = False
+        self, most: int, *, joining: bool = False, waits: bool = False
     ) -> tuple[bool | float | None, int]:
         """Take from one line after the other, until there is no room."""
         answers: list[bool | float | None] = []
         taken, behind = 0, False
         for line in self._lines.in_turn():
-            request = self._request(most - taken, line) if taken < most else None
+            left = most - taken
+            request = self._request(left, line, waits=waits) if left > 0 else None
             if request is None:
                 behind = True
                 continue
@@ -286,7 +292,7 @@ class Claimer:
         if not self.open:
             self._hand.changed.set()
 
-    def _request(self, most: int, line: OrderLine) -> LeaseRequest | None:
+    def _request(self, most: int, line: OrderLine, *, waits: bool) -> LeaseRequest | None:
         """The request of a line's next lease; None when there is no room for anything that could be
         had.
         """
@@ -296,7 +302,7 @@ class Claimer:
         if not tasks or (line.queues and not any(rooms.get(each, 1) for each in line.queues)):
             return None
         rooms.update(dict.fromkeys(line.skipped, 0))
-        return self._request_of(most, (tasks, rooms), line.queues, order=line.order)
+        return self._request_of(most, (tasks, rooms), line.queues, order=line.order, waits=waits)
 
     def _request_of(
         self,
@@ -306,6 +312,7 @@ class Claimer:
         *,
         order: Order = Order.PRIORITY,
         suspects_only: bool = False,
+        waits: bool = False,
     ) -> LeaseRequest:
         tasks, queue_rooms = rooms
         return LeaseRequest(
@@ -318,6 +325,7 @@ class Claimer:
             order=order,
             declined=self._declined(),
             suspects_only=suspects_only,
+            waits=waits,
         )
 
     def _doubtful(self) -> bool:

@@ -84,7 +84,8 @@ class Leases:
         rest, jobs, due_in = request, list[LeasedJob](), None
         ends = 1 if self.front.at_start else 2  # a round that begins in the middle ends there
         while True:
-            marked, refusals = self._marks(rest) is not None, self.few.refusals
+            marked = (self._places(rest) or self._marks(rest)) is not None
+            refusals = self.few.refusals
             leased = await once(rest)
             marked = marked or self.few.refusals > refusals  # nobody looked at all
             jobs += leased.jobs
@@ -108,6 +109,9 @@ class Leases:
         sql: Catalogue,
     ) -> Steps[Leased]:
         """Make due jobs ready, then hand out the best."""
+        places = self._places(request)
+        if places is not None:
+            return (yield from self._behind_places(request, places, now, announced, sql=sql))
         bounds = self._few(request)
         if bounds is not None:
             return (yield from self._all(request, bounds, now, announced, sql=sql))
@@ -139,6 +143,7 @@ class Leases:
         sql: Catalogue,
     ) -> Steps[Leased]:
         """Lease all that is ready, if that is few."""
+        begun = self.front.begin()
         query = sql["lease_few"](
             now=moment(now),
             worker=request.worker,
@@ -154,7 +159,8 @@ class Leases:
             self.few.refused()
             return replace(leased, more=True, due_in=None)
         self.few.answered()
-        self.front.rest(leased.due_in)
+        survey = rows[0][SURVEY]
+        self.front.rest(request, leased.jobs, _run_ats(rows), survey, begun, leased.due_in)
         return replace(leased, more=candidates > len(leased.jobs))
 
     def _look(
@@ -189,15 +195,47 @@ class Leases:
         sql: Catalogue,
     ) -> Steps[Leased]:
         """Lease what is behind the marks."""
+        leased, rows = yield from self._read_behind(request, marks, now, announced, sql=sql)
+        self._note(request, rows, leased)
+        if self._places(request) is not None:  # the end of a backlog where a look is dear
+            return replace(leased, due_in=self.front.look_in)
+        return replace(leased, more=True)  # nobody looked before the marks
+
+    def _behind_places(
+        self,
+        request: LeaseRequest,
+        places: list[Mark],
+        now: datetime | None,
+        announced: Announced | None,
+        *,
+        sql: Catalogue,
+    ) -> Steps[Leased]:
+        """Lease what is behind the places of emptied lanes.
+
+        There may be others, and the next look finds them: who waits is told when it is due.
+        """
+        begun = self.front.begin()
+        leased, rows = yield from self._read_behind(request, places, now, announced, sql=sql)
+        more = self.front.took_behind_places(
+            leased.jobs, _run_ats(rows), begun, wanted=request.limit
+        )
+        return replace(leased, more=more, due_in=None if more else self.front.look_in)
+
+    def _read_behind(
+        self,
+        request: LeaseRequest,
+        marks: list[Mark],
+        now: datetime | None,
+        announced: Announced | None,
+        *,
+        sql: Catalogue,
+    ) -> Steps[tuple[Leased, Rows]]:
         if len(marks) == 1:
             # what others hold is passed over, so there is no reach to be learned
             rows = yield from ask(_of_lane(request, marks[0], now, sql), last=True)
-            leased = _leased(request, rows, announced)
-        else:
-            rows = yield from ask(self._query(request, marks, now, sql), last=True)
-            leased = self._learned(request, rows, announced)
-        self._note(request, rows, leased)
-        return replace(leased, more=True)  # nobody looked before the marks
+            return _leased(request, rows, announced), rows
+        rows = yield from ask(self._query(request, marks, now, sql), last=True)
+        return self._learned(request, rows, announced), rows
 
     def _few(self, request: LeaseRequest) -> FewBounds | None:
         """The bounds of the statement for few jobs; None: another one is due."""
@@ -205,6 +243,11 @@ class Leases:
         if not plain(request) or request.suspects_only or not self.front.rests:
             return None
         return self.few.within(request)
+
+    def _places(self, request: LeaseRequest) -> list[Mark] | None:
+        if self._looks_only or not (request.waits and plain(request)) or request.suspects_only:
+            return None
+        return self.front.places(request)
 
     def _marks(self, request: LeaseRequest) -> list[Mark] | None:
         if self._looks_only or not plain(request) or request.suspects_only:
@@ -244,8 +287,12 @@ class Leases:
         return replace(leased, more=candidates > len(leased.jobs))
 
     def _note(self, request: LeaseRequest, rows: Rows, leased: Leased) -> None:
-        places = [row[RUN_AT] for row in rows if row[JOB] is not None]
-        self.front.took(leased.jobs, places, wanted=request.limit)
+        self.front.took(leased.jobs, _run_ats(rows), wanted=request.limit)
+
+
+def _run_ats(rows: Rows) -> list[int]:
+    """The times at which the jobs of a lease were due."""
+    return [row[RUN_AT] for row in rows if row[JOB] is not None]
 
 
 def _of_lane(request: LeaseRequest, mark: Mark, now: datetime | None, sql: Catalogue) -> Query:

@@ -45,8 +45,9 @@ where j.id = any (array(
 -- that has not ended has it.
 --
 -- There is a row for each job, or one without a job, and each says when it was, how many candidates
--- there were at least, when the next job is due, and which lanes there are: those that may be leased from
--- and, if the next lease goes on there, the last one that was looked at. (One JSON document instead took half as long again.)
+-- there were at least, when the next job is due, and what the look has found: the lanes that may be leased
+-- from, the seconds that it took here and, if the next lease goes on there, the last lane that was looked
+-- at. (One JSON document instead took half as long again.)
 with recursive clock as materialized (
     select
         coalesce(:now::text::timestamptz, clock_timestamp()) as now,
@@ -217,6 +218,7 @@ outlook as materialized (
         case
             when :marks::text is null then jsonb_build_object(
                 'lanes', (select jsonb_agg(jsonb_build_array(l.queue, l.task)) from open_lanes l),
+                'took', extract(epoch from clock_timestamp() - statement_timestamp()),
                 'last', (
                     select jsonb_build_array(w.task, w.queue)
                     from walked w
@@ -434,7 +436,8 @@ leased as (
 select
     (extract(epoch from known.now) * 1000000)::bigint,
     case when not known.refused then known.candidates end,
-    offpath.micros(known.due_at), null,
+    offpath.micros(known.due_at),
+    json_build_object('took', extract(epoch from clock_timestamp() - statement_timestamp()))::text,
     /* part: handed_row */
 from known
 left join leased l on true

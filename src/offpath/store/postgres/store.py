@@ -389,9 +389,13 @@ class PostgresStore(
 
     async def glance(self, *, work: bool = True) -> frozenset[Concern]:
         """The passes that may find something now."""
+        begun = self._leases.front.begin()
         look = self._sql["glance"](now=moment(self._now()), work=work, ahead=AHEAD)
         ((*found,),) = await self._database.write(lambda: one(look))
-        return frozenset(concern for concern, may in zip(Concern, found, strict=True) if may)
+        seen = frozenset(concern for concern, may in zip(Concern, found, strict=True) if may)
+        if work:
+            self._leases.front.glanced(begun, ready=Concern.WORK in seen)
+        return seen
 
     async def notice_deaths(self) -> list[str]:
         """Expire workers whose lock was missing twice; nobody while our own lock is hardly back."""

@@ -10,8 +10,9 @@ import pytest
 
 from offpath.model.job import LeasedJob
 from offpath.model.lease import LeaseRequest
+from offpath.store.breadth import MOST
 from offpath.store.hints import Hint
-from offpath.store.postgres.front import LOOK, Front, Mark, Survey
+from offpath.store.postgres.front import DEAR, LOOK, Front, Mark, Survey
 from offpath.store.postgres.steps import NEVER
 
 MOMENT: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -162,3 +163,93 @@ def test_where_a_look_ends_early_the_next_one_goes_on(front: Front, clock: Time)
     assert (front.at_start, front.partial) == (True, True)
     look(front, clock, asked(), ("q", "t"))
     assert (front.at_start, front.partial) == (True, False)
+
+
+# -- where looks are dear --------------------------------------------------------------------------
+
+
+def dear_look(front: Front, request: LeaseRequest, *jobs: LeasedJob) -> None:
+    """A look that had all there was, after a walk over dead entries."""
+    survey = f'{{"took": {DEAR + 0.01}}}'
+    places = [int(job.id, 16) for job in jobs]
+    front.rest(request, jobs, places, survey, front.begin(), None)
+
+
+def behind(front: Front, *jobs: LeasedJob, wanted: int = 9) -> bool:
+    """A lease behind places that had these jobs; whether a look is due."""
+    places = [int(job.id, 16) for job in jobs]
+    return front.took_behind_places(jobs, places, front.begin(), wanted=wanted)
+
+
+def test_the_place_of_an_emptied_lane_is_kept_where_looks_are_dear(front: Front) -> None:
+    dear_look(front, asked(9), job(1), job(2))
+    assert front.places(asked(9)) == [Mark("q", "t", 3, 2, f"{2:032x}")]
+    assert not behind(front, job(3))
+    assert front.places(asked(9)) == [Mark("q", "t", 3, 3, f"{3:032x}")]
+
+
+def test_a_place_does_not_go_back(front: Front, clock: Time) -> None:
+    dear_look(front, asked(9), job(5))
+    clock.now += LOOK
+    assert front.places(asked(9)) is None
+    dear_look(front, asked(9), job(4))  # it came in late
+    assert front.places(asked(9)) == [Mark("q", "t", 3, 5, f"{5:032x}")]
+
+
+def test_the_next_look_is_a_second_after_the_last_one_or_a_clean_glance(
+    front: Front, clock: Time
+) -> None:
+    dear_look(front, asked(9), job(1))
+    clock.now += 0.75
+    assert front.look_in == pytest.approx(LOOK - 0.75)
+    front.glanced(front.begin(), ready=True)
+    assert front.look_in == pytest.approx(LOOK - 0.75)
+    front.glanced(front.begin(), ready=False)
+    assert front.look_in == LOOK
+
+
+def test_what_was_announced_and_is_not_behind_a_place_is_looked_for(
+    front: Front, clock: Time
+) -> None:
+    dear_look(front, asked(9), job(1))
+    assert not behind(front)
+    front.hear(Hint.WORK)
+    assert behind(front)
+    assert front.places(asked(9)) is None
+    dear_look(front, asked(9))
+    front.hear(Hint.WORK)
+    assert not behind(front, job(2)), "it was this"
+    assert not behind(front)
+    begun = front.begin()
+    clock.now += 0.1
+    front.rest(asked(9), (), (), f'{{"took": {DEAR + 0.01}}}', begun, None)
+    front.hear(Hint.WORK)
+    assert not behind(front), "not for more than a tenth of the time"
+    front.glanced(front.begin(), ready=True)
+    assert behind(front), "but where it is seen to be there"
+
+
+def test_a_glance_may_have_seen_what_was_leased_meanwhile(front: Front, clock: Time) -> None:
+    dear_look(front, asked(9), job(1))
+    begun = front.begin()
+    clock.now += 0.1
+    assert not behind(front, job(2))
+    front.glanced(begun, ready=True)
+    assert not behind(front)
+    front.glanced(front.begin(), ready=True)
+    assert behind(front)
+
+
+def test_a_full_lease_behind_a_place_has_met_a_backlog(front: Front) -> None:
+    dear_look(front, asked(9), job(1))
+    assert behind(front, job(2), job(3), wanted=2)
+    assert front.marks(asked(9)) == [Mark("q", "t", 3, 3, f"{3:032x}")]
+    assert front.places(asked(9)) is None
+
+
+def test_more_places_than_a_lease_can_read_are_not_kept(front: Front) -> None:
+    tasks = [f"t{n}" for n in range(MOST + 1)]
+    dear_look(front, asked(99, *tasks), *(job(1, task) for task in tasks))
+    assert front.places(asked(99, *tasks)) is None
+    dear_look(front, asked(99, *tasks), *(job(1, task) for task in tasks[:MOST]))
+    assert len(front.places(asked(99, *tasks)) or ()) == MOST
