@@ -21,7 +21,7 @@ from offpath.store.postgres.groups import queries
 from offpath.store.postgres.lease import Leases
 from offpath.store.postgres.migrate import PACKAGE
 from offpath.store.postgres.settle import settle_steps, succeed_steps
-from offpath.store.programs import jobs, reads, redrives, workers
+from offpath.store.programs import jobs, reads, redrives, suspects, workers
 from offpath.store.programs.group_work import GroupWork
 from offpath.store.protocol import JobRedrive
 from offpath.store.sql import Query, catalogue
@@ -240,6 +240,12 @@ def _rescue(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     )
 
 
+def _suspects(_: psycopg.Connection[Any]) -> tuple[Query, ...]:
+    tasks = {f"task-{n}": BATCH for n in range(10)}
+    request = LeaseRequest(worker="worker-3", limit=BATCH, tasks=tasks, suspects_only=True)
+    return next(suspects.offered(D, request)).queries
+
+
 def _cancel(connection: psycopg.Connection[Any]) -> tuple[Query, ...]:
     ids = _ids(connection, "running") + _ids(connection, "ready")
     return next(jobs.cancel(D, ids)).queries
@@ -349,6 +355,7 @@ TRANSITIONS = {
         _extend,
         _signals,
         _rescue,
+        _suspects,
         _cancel,
         _redrive,
         _delete,

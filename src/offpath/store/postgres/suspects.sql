@@ -7,7 +7,10 @@ with clock as materialized (
 ready as materialized (
     select j.id, j.task, j.queue, j.suspected, j.priority, j.run_at
     from offpath.job j
-    where j.suspected is not null and j.state = 'ready'
+    where j.suspected is not null
+        -- By the index of suspects: that of ready jobs would have a whole backlog walked over, and that
+        -- of running ones, below, all that a worker holds.
+        and j.state in ('scheduled', 'ready', 'running', 'blocked') and j.state || '' = 'ready'
         and j.task = any (array(select jsonb_array_elements_text(:tasks::text::jsonb)))
         and (
             :queues::text::jsonb = '[]'
@@ -32,7 +35,9 @@ first as materialized (
         )
         and not exists (
             select from offpath.job h
-            where h.suspected is not null and h.state = 'running' and h.worker = :worker::text
+            where h.suspected is not null
+                and h.state in ('scheduled', 'ready', 'running', 'blocked')
+                and h.state || '' = 'running' and h.worker = :worker::text
         )
     order by r.suspected = '', r.priority desc, r.run_at, r.id
     limit 1
