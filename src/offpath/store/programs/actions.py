@@ -82,6 +82,7 @@ def listed(
 ) -> Steps[list[ActionRecord]]:
     """Actions that match, newest first."""
     query = d.sql["actions"](
+        # None stands for any: an empty list would match no action.
         ids=_any(d, where.ids),
         states=_any(d, [one.value for one in where.states]),
         verbs=_any(d, where.verbs),
@@ -120,5 +121,6 @@ def _record(row: ActionRow) -> ActionRecord:
 _RECORDS: Final = Shape.of(
     ActionRow("", 0, "", "", "", "", "", "", "failed", None, 0, 0, "{}", None, 0, "", 0, None),
     _record,
+    # An action has no field for the mark: neutral values stand for what cannot be read.
     lambda action, _: action,
 )

@@ -38,6 +38,7 @@ def given_up(reason: str, attempt: int) -> Failure:
     """The failure of a job that died of its waiting for ``reason``, undated."""
     why = DeadReason(reason)
     kind, message = _GIVEN_UP[why]
+    # ``add_failures`` dates it by the store's clock, as it dates all that it writes.
     return Failure(kind=why.value, type=kind, message=message, attempt=attempt)
 
 

@@ -77,6 +77,7 @@ def browse(
 ) -> Steps[BriefPage]:
     """One page of jobs that match among the next rows, and how far it came."""
     if limit <= 0 or most <= 0:
+        # Nothing was looked at, so the next page begins where this one did.
         return BriefPage(items=(), next=after)
     size = min(limit, MOST_ON_A_PAGE)
     position = None if after is None else d.id(after)
@@ -88,15 +89,19 @@ def browse(
             **{**_conditions(d, where), **walk},
             text=text,
             arguments=int(arguments),
+            # One more than fits tells whether the page or the walk ended first.
             limit=size + 1,
         )
     )
     ids = [each for (each,) in found[:size]]
     if len(found) > size:
         items = yield from _briefs(d, ids)
+        # All of them may have been removed since the walk: then only the id is known.
         last = items[-1] if items else None
         reached_at = None if last is None else last.enqueued_at
         return BriefPage(items=items, next=ids[-1], reached=ids[-1], reached_at=reached_at)
+    # The walk ended before the page was full. Its last row is where the next page goes on, whether
+    # it matches or not.
     reached = yield from ask(d.sql["reach_newest" if newest else "reach_oldest"](**walk))
     items = yield from _briefs(d, ids)
     for last_id, at in reached:
@@ -146,6 +151,7 @@ def faults(
     """The faults of the newest dead jobs."""
     if limit <= 0 or most <= 0:
         return FaultTally(items=(), looked_at=0, more=False)
+    # Two statements, since deaths by time are in another index than those by id.
     if since is None:
         query = d.sql["faults"](most=most, limit=limit, task=task)
     else:
@@ -166,6 +172,7 @@ def _fault(row: FaultRow) -> FaultCount:
         jobs=row.jobs,
         first_at=readable(row.first),
         last_at=readable(row.last),
+        # The database gathers them in no order, and every store answers by name.
         queues=tuple(sorted(_texts(row.queues)))[:MOST_QUEUES],
         sample=row.sample,
     )
@@ -185,6 +192,7 @@ def graph(d: Dialect, group: str, *, limit: int = MOST_MEMBERS) -> Steps[GroupGr
     root = d.id(group)
     if limit <= 0 or root is None:
         return GroupGraph(members=(), watches=(), more=False)
+    # One more than is shown tells whether there are others.
     rows = yield from ask(d.sql["members"](root=root, group_id=group, limit=limit + 1))
     members = tuple(_member(MemberRow._make(row)) for row in rows[:limit])
     watches = yield from _watches(d, members)
@@ -203,6 +211,7 @@ def _watches(d: Dialect, members: Sequence[GraphMember]) -> Steps[tuple[GateWatc
         ),
         last=True,
     )
+    # ``groupby`` joins neighbours alone: the statement orders its rows by gate.
     watched = {gate: tuple(job for _, job in each) for gate, each in groupby(pairs, _first)}
     return tuple(GateWatch(gate=one, on=watched.get(one.id, ())) for one in _gates(rows))
 
@@ -227,6 +236,7 @@ def browse_groups(
     query = d.sql["browse_groups"](
         after=after,
         unended=None if every else int(unended or False),
+        # Without a condition every row is shown, so no more are looked at than fit.
         most=size if every else MOST_LOOKED_AT,
         limit=size,
     )
@@ -297,6 +307,7 @@ def _signal(row: SignalRow) -> SignalRecord:
 def drop_signals(d: Dialect, ids: Sequence[str]) -> Steps[list[str]]:
     """End signals that nobody has taken."""
     rows = yield from one(d.sql["drop_signals"](ids=d.ids(ids), now=d.now))
+    # An update answers in no order, and every store answers by id.
     return sorted(each for (each,) in rows)
 
 
@@ -321,6 +332,7 @@ def ids_beginning(d: Dialect, kind: Kind, beginning: str, *, limit: int = 10) ->
 
 def _position(d: Dialect, after: str | None) -> str | None:
     position = None if after is None else d.id(after)
+    # None is the first page, so a position that nobody gave is refused.
     if after is not None and position is None:
         raise no_position()
     return position

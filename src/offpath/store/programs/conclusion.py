@@ -33,6 +33,7 @@ def conclude(
     work = GroupWork(closing=set(closing))
     for root in roots:
         work.join_root(root, frozenset())
+    # Few jobs are watched: for the others the look for gates is spared.
     watched = {end.id: False for end in ends if end.watched}
     # Rows of gates come before those of limits, and the groups come last: the order of all.
     moved = yield from embed(gates.count_ends(d, watched, keep))

@@ -31,6 +31,7 @@ def _in_turn(rows: Iterable[HandedRow], ordered: Collection[str]) -> list[Handed
     """The rows by due time; in an ordered stream none is due before those of its key before it."""
     latest: dict[tuple[str, str], int] = {}
     turns: list[tuple[int, int, HandedRow]] = []
+    # By position first: so each message of a key is met after those that go before it.
     for row in sorted(rows, key=lambda row: row.position):
         due = row.due_before
         if row.key is not None and row.stream in ordered:

@@ -282,6 +282,7 @@ class Transition(Generic[P, T]):
     async def _run(self, runner: Runner, *args: P.args, **kwargs: P.kwargs) -> T:
         peek = self._peek
         return await runner.run(
+            # Made anew for each try: a generator that has run cannot begin again.
             lambda d: self._program(d, *args, **kwargs),
             self._how,
             None if peek is None else lambda d: peek(d, *args, **kwargs),
@@ -321,6 +322,7 @@ def said(query: Query) -> Queries[Sequence[Row]]:
 def one_at_a_time(steps: Steps[T]) -> Queries[T]:
     """Run a program on a connection of the caller's, one statement after the other."""
     try:
+        # ``last`` means nothing here: the commit is the caller's.
         send = next(steps)
         while True:
             rows: list[Rows] = []
@@ -335,6 +337,7 @@ def one_at_a_time(steps: Steps[T]) -> Queries[T]:
 
 def in_schema(steps: Queries[T], schema: str) -> Queries[T]:
     """``steps`` on the tables of a schema, in a database without schemas."""
+    # The texts have this name already, so none has to be rendered again.
     if schema == DEFAULT_SCHEMA:
         return (yield from steps)
     try:
@@ -343,6 +346,7 @@ def in_schema(steps: Queries[T], schema: str) -> Queries[T]:
             named = replace(query, statement=prefixed(query.statement, schema))
             try:
                 rows = yield named
+            # Given up from outside: the inner steps end here and not when they are collected.
             except GeneratorExit:
                 steps.close()
                 raise

@@ -38,6 +38,8 @@ def put(d: Dialect, endpoint: Endpoint) -> Steps[bool]:
         blocked_until=d.at(endpoint.blocked_until),
         **where,
     )
+    # The insert comes first and passes over a name that is there. After a look, two callers would
+    # both insert.
     if (yield from ask(add)):
         return True
     if (yield from ask(d.sql["change_endpoint"](**where))):
@@ -88,6 +90,7 @@ def put_posts(d: Dialect, posts: Sequence[PostRecord]) -> Steps[None]:
     rows = yield from ask(d.sql["hold_posts"](names=d.batch(names)))
     batch = [
         {"name": name, "posts": written_posts(newest_posts(read_posts(text), _of(name, posts)))}
+        # Only rows that are there: posts to a deleted endpoint go with it.
         for name, text in rows
     ]
     if batch:
@@ -123,6 +126,7 @@ def _endpoint(row: EndpointRow) -> Endpoint:
 
 
 _ENDPOINTS: Final = Shape.of(
+    # Where the state cannot be read it counts as disabled, so nothing is posted.
     EndpointRow("", "", "[]", "[]", "[]", "{}", 0, "disabled", None, 0, None, None, 0),
     _endpoint,
     lambda endpoint, _: endpoint,

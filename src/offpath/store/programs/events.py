@@ -78,6 +78,7 @@ def settled(
     )
     if not rows:
         raise no_cursor(router, partition)
+    # Without events there is one row of nulls; an unknown cursor has no row at all.
     [[first, *_], *_] = rows
     there = [] if first is None else EVENTS.all(rows)
     return LogPage(events=tuple(there), horizon=sight.horizon, waiting_for=sight.waiting_for)

@@ -71,6 +71,7 @@ def pause(d: Dialect, name: str, *, until: datetime | None = None) -> Steps[None
 def resume(d: Dialect, name: str) -> Steps[bool]:
     """Hand out its jobs again; False: it was not paused."""
     rows = yield from one(d.sql["resume_queue"](queue=name, now=d.now))
+    # A pause whose time is over leaves its row behind, and held nobody back any more.
     was_paused = any(paused for (paused,) in rows)
     if was_paused:
         d.announced.tell(Hint.WORK)

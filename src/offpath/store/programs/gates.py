@@ -65,6 +65,7 @@ def _make(
     # A job that attached to the holder of its key has no row: its gate watches the holder.
     holders = {one.id: one.job_id for one in answers}
     watched = {
+        # Once each: an end counts once, though two named jobs attached to one holder.
         gate.id: tuple(dict.fromkeys(holders.get(each) or _named(w, each) for each in gate.on))
         for gate in gates
     }
@@ -83,6 +84,7 @@ def _make(
     if not fresh:
         return {}, set()
     known = {each: _OUTCOMES[ended] for each, ended in standing.items() if ended}
+    # These may be added by somebody else in this moment: they are noted, to be looked for again.
     known |= dict.fromkeys(others - standing.keys(), "early")
     watches = [
         _Watches(one.id, one.led, [(job, known.get(job)) for job in one.on]) for one in fresh
@@ -124,6 +126,7 @@ def lead_on(
     # All gates of this transaction at once, in one order.
     joined = {_named(w, job.gate) for job in jobs if job.gate}
     yield w.sql["lock_gates"](ids=w.ids(joined), watching=w.ids(ended))
+    # Asked again under the locks: a gate may have been decided since the first look.
     rows = yield w.sql["gates_led_on"](ids=w.ids(led))
     if batch := [_Led(gate, one.job_id) for gate, job in rows for one in led[job]]:
         yield w.sql["watch_jobs"](ids=w.ids(one.job for one in batch))
@@ -171,6 +174,7 @@ def _new(w: Wording, gate: NewGate, on: tuple[str, ...], standing: Mapping[str, 
     return _New(
         id=_named(w, gate.id),
         timeout=w.span(gate.timeout),
+        # Several named jobs may be one holder: with a higher need it could never fire.
         need=min(gate.need, len(on)),
         total=len(on),
         succeeded=ends.count(1),
@@ -207,6 +211,7 @@ def _join(
     try:
         states = _states(set(joining.values()), rows)
     except StoreError:
+        # A caller's transaction may go on after the error: the new jobs must not stay in it.
         yield w.sql["withdraw"](ids=w.ids(made))
         raise
     yield from said(w.sql["wait_at_gates"](ids=w.ids(joining)))
@@ -267,6 +272,7 @@ def catch_up(w: Wording, overdue: Overdue, keep: float | None) -> Queries[list[M
     if rows:
         behind = yield from _move(w, {gate: GateState(state) for gate, state in rows}, keep)
         moved += behind
+        # A job that died behind its gate may be watched by another one.
         moved += yield from _count_left_ends(w, _watched_deaths(behind), keep)
     return moved
 

@@ -28,6 +28,7 @@ class Value(NamedTuple):
         """The value after these. Raises ``StoreRejected`` when a fold raises."""
         value = self
         for one in contributions:
+            # A final value stays, whatever members give after it.
             if value.final:
                 break
             value = Value(_folded(value.payload, one), one.final)
@@ -87,6 +88,7 @@ class GroupWork:
     def end_moved(self, rows: Iterable[MovedRow]) -> None:
         """Take in jobs that gates or time have moved."""
         for row in rows:
+            # A released job is open as before, so its group has nothing to count.
             if row.grouped and row.state in _FAILED:
                 self.end(row.group_id, failed=True, job=row.id)
 

@@ -105,6 +105,7 @@ def declare(d: Dialect, kind: str, definitions: Mapping[str, str]) -> Steps[froz
     """Note what is defined; the names of those that a newer definition overrules."""
     if not definitions:
         return frozenset()
+    # By name: processes that start together write these rows in one order.
     batch = d.batch([_Declared(name, definitions[name]) for name in sorted(definitions)])
     # The question comes second: a statement does not see what it has itself written.
     _, rows, _ = yield Send(

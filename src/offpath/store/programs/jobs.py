@@ -138,6 +138,7 @@ def amend(d: Dialect, ids: Sequence[str], amendment: Amendment) -> Steps[list[Ch
         )
     )
     rows = sorted(AmendedRow(*row) for row in answer)
+    # A job may be due now, or in a queue that other workers serve.
     if rows:
         d.announced.moved.add(JobState.QUEUED)
     return [_moved(changed(before[row.id], STATES[row.state]), row.queue) for row in rows]
@@ -152,6 +153,7 @@ def _moved(job: ChangedJob, queue: str) -> ChangedJob:
 
 def delete(d: Dialect, ids: Sequence[str]) -> Steps[list[ChangedJob]]:
     """Remove ended jobs, but not those that are still to be undone."""
+    # Held first: what is judged here stays true, so no job that is put back meanwhile is removed.
     rows = yield from ask(d.sql["hold_jobs"](ids=d.ids(ids)))
     jobs = [job for job in held(rows) if _removable(job)]
     yield from _remove(d, [GoneRow(job.id, job.group_id, job.grouped, job.gate) for job in jobs])

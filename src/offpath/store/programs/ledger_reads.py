@@ -61,7 +61,10 @@ def links(
     """Links of one account, forwards or backwards."""
     if newest:
         query = d.sql["ledger_links_back"](
-            account=account, before=after or _FAR, limit=max(limit, 0)
+            # 0 stands for the last link: every number is lower than this one.
+            account=account,
+            before=after or _FAR,
+            limit=max(limit, 0),
         )
     else:
         query = d.sql["ledger_links_on"](account=account, after=after, limit=max(limit, 0))
@@ -102,6 +105,7 @@ def postings(
     found = posted((yield from ask(query)))
     missing = asked - {each.id for each in found}
     if missing and len(found) < limit:
+        # A trim may have kept them whole, since rows that are open name them.
         kept = yield from retired(d, ids=sorted(missing), limit=limit - len(found))
         whole = (gone.posting for gone in kept if gone.posting is not None)
         found += [each for each in whole if each.seq > after]
@@ -243,6 +247,7 @@ def _kept(name: str, text: str) -> PostingRecord:
 def records(kind: type[S], rows: Iterable[Row]) -> list[S]:
     """Rows whose columns are the fields of a struct of the model, in their order."""
     fields = kind.__struct_fields__
+    # Strict: with a column too few, values would stand under other fields' names.
     return [kind(**dict(zip(fields, row, strict=True))) for row in rows]
 
 
@@ -343,6 +348,7 @@ def _sorted(d: Dialect, ids: Iterable[Any]) -> str:
 
 def _beyond(prefix: str) -> str | None:
     """The first text behind all that begin so, by code points; None: there is no end."""
+    # Nothing comes behind the last character of all, so the one before it is raised.
     kept = prefix.rstrip("\U0010ffff")
     if not kept:
         return None

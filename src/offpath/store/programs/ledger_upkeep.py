@@ -32,6 +32,7 @@ def lease_sides(
     if not rows:
         return []
     due = [DueSideRow(*row) for row in rows]
+    # By the time that the rows were found by: the clock is not asked a second time.
     until = due[0].now + max(round(hold * 1000), 0)
     ids = d.batch([row.id for row in due])
     yield from ask(d.sql["hold_sides"](kind=kind, ids=ids, until=until), last=True)
@@ -42,7 +43,9 @@ def nothing_due(
     d: Dialect, kind: str, *, limit: int, hold: float, now: int | None = None
 ) -> Steps[list[SideRow] | None]:
     """An empty list when no row of the kind is due; otherwise None."""
+    # Refused here as there: what cannot be held is an error also while nothing is due.
     d.span(hold)
+    # One row is enough to know that the program has to run.
     rows = yield from ask(_due(d, kind, min(limit, 1), now))
     return None if rows else []
 
@@ -60,6 +63,7 @@ def _leased(row: DueSideRow, until: int) -> SideRow:
         id=row.id,
         owner=row.owner,
         state=row.state,
+        # As ``hold_sides`` writes it: the new version fences whoever had the row before.
         version=row.version + 1,
         due_at=until,
         attempts=row.attempts,
@@ -134,6 +138,7 @@ def keep_postings(d: Dialect, trim: int, ids: Sequence[str]) -> Steps[None]:
 def begin_trim(d: Dialect, trim: Trim, *, keeps: int) -> Steps[bool]:
     """Write a trim, unless it does not follow the last one, or more is kept for it."""
     fields = asdict(trim)
+    # These count what the trim has done, so they begin in the database.
     for counted in ("done", "postings", "links", "moved"):
         del fields[counted]
     add = d.sql["add_trim"](**fields, keeps=keeps)
@@ -144,6 +149,7 @@ def begin_trim(d: Dialect, trim: Trim, *, keeps: int) -> Steps[bool]:
 def trim_postings(d: Dialect, *, limit: int) -> Steps[int]:
     """Remove the next postings of the trim that is under way; the number that were looked at."""
     # Whoever waited for the turn goes on where the other one has ended.
+    # At least one: an answer of 0 says that the trim is finished.
     _, found = yield Send((d.sql["lock_checkpoints"](), d.sql["next_trim"](limit=max(limit, 1))))
     if not found:
         return 0

@@ -34,6 +34,7 @@ def attempts(
     after: tuple[int, int] | None = None,
 ) -> Steps[list[Attempt]]:
     """Attempts by position and number."""
+    # Before all of them: no position is negative.
     position, number = after or (-1, 0)
     query = d.sql["attempts"](
         router=router,
@@ -157,6 +158,7 @@ def _fields(d: Dialect, letter: Letter) -> dict[str, Any]:
         "route": letter.route,
         "reason": letter.reason,
         "detail": letter.detail,
+        # ``decided`` is about the router that has read it, and not a part of the event.
         "event": d.json(replace(event, decided=False)),
     }
 

@@ -92,6 +92,7 @@ def look(
             items=items, next=str(items[-1].position), reached_at=items[-1].created_at
         )
     reach = d.sql["reach_messages_newest" if newest else "reach_messages_oldest"]
+    # The walk ended before the page was full. Its last row is where the next page goes on.
     reached = yield from ask(reach(**walk))
     for last, at in reached:
         return MessageLook(items=items, next=str(last), reached_at=readable(at))
@@ -103,6 +104,7 @@ def revive(d: Dialect, ids: Sequence[str]) -> Steps[list[str]]:
     rows = yield from one(d.sql["revive_messages"](now=d.now, ids=d.batch(list(ids))))
     if rows:
         d.announced.tell(Hint.MESSAGES)
+    # An update answers in no order, and every store answers by id.
     return sorted(message for (message,) in rows)
 
 

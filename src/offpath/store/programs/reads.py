@@ -31,6 +31,7 @@ def get(d: Dialect, ids: Sequence[str]) -> Steps[list[JobRecord]]:
 def states(d: Dialect, ids: Sequence[str]) -> Steps[dict[str, JobState]]:
     """States by id."""
     rows = yield from one(d.sql["states"](ids=d.ids(ids)))
+    # A state that somebody wrote by hand has no name here; ``doctor`` tells about it.
     return {job: STATES[state] for job, state in rows if state in STATES}
 
 
@@ -92,6 +93,7 @@ def conditions(d: Dialect, where: JobFilter) -> dict[str, Any]:
         "faults": d.any_of(where.faults),
         "tags": d.batch(where.tags) if where.tags else None,
         "group_id": where.group_id,
+        # The root's own row may name no group, so it is found by its id.
         "root": None if where.group_id is None else d.id(where.group_id),
         "parent": where.parent,
         "enqueued_after": d.at(where.enqueued_after),
@@ -104,6 +106,7 @@ def conditions(d: Dialect, where: JobFilter) -> dict[str, Any]:
 
 def _kept(wanted: Iterable[JobState]) -> list[str]:
     states = set(wanted)
+    # Queued jobs are kept as ready and as scheduled: the filter takes both.
     return [kept for kept, state in STATES.items() if state in states]
 
 

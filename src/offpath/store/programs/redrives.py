@@ -51,6 +51,7 @@ class _Counts(msgspec.Struct):
 
 def redrive(d: Dialect, redrives: Sequence[JobRedrive]) -> Steps[list[ChangedJob]]:
     """Put ended jobs back, and make waiting ones due; count those that are open again up."""
+    # By the id as the database writes it: its answers are looked up here.
     asked = {known: one for one in redrives if (known := d.id(one.id)) is not None}
     before, over = yield from _hold(d, asked)
     behind = {
@@ -75,6 +76,7 @@ def redrive(d: Dialect, redrives: Sequence[JobRedrive]) -> Steps[list[ChangedJob
         )
     )
     rows = sorted(RedrivenRow(*row) for row in answers[-1])
+    # A waiting job that was made due has been counted as open all the time.
     opened = [job for row in rows if STATES[(job := before[row.id]).state].terminal]
     returned, released = yield from _bring_back(d, opened, behind, before)
     yield from _reopen_groups(d, [*opened, *returned])
@@ -216,6 +218,7 @@ def _wait_again(
     """Let these ended jobs wait at their gates; those that do."""
     if not jobs:
         return []
+    # Jobs that died along were not asked for, so they have no delay of their own.
     batch = [_Put(job, d.span(delays.get(job, 0.0))) for job in sorted(jobs)]
     rows = yield from ask(d.sql["wait_again"](batch=d.batch(batch), now=d.now))
     return [jobs[job] for job in sorted(job for (job,) in rows)]

@@ -92,10 +92,12 @@ def _orphan(row: Row, max_deliveries: int) -> _Orphan:
     )
     verdict = judged(lost, max_deliveries)
     state, reason = "ready", None
+    # Its end was asked for: how often its workers died does not matter any more.
     if orphan.cancel_requested:
         state, reason = "cancelled", "cancelled"
     elif verdict.dead:
         state, reason = "dead", DeadReason.WORKER_LOST.value
+    # A crash is named after the worker that it took. Other suspects stay with the crash of before.
     suspected = job.worker if verdict.suspect else orphan.crash
     fate = _Fate(job.id, state, reason, int(state != "ready"), int(begun), suspected)
     return _Orphan(replace(job, losses=verdict.losses), STATES[state], orphan, fate)
@@ -113,6 +115,7 @@ def _move_on(d: Dialect, orphans: Sequence[_Orphan], keep: float | None) -> Step
         query = d.sql["rescue"](batch=d.batch(left), keep=d.span(keep), now=d.now)
         *_, moved = yield Send((*d.told_the_time(), query))
         known = {job for (job,) in moved}
+        # Where nothing moved, nothing would the next time: so the loop ends.
         left = [fate for fate in left if fate.id not in known] if known else []
     if telling and not d.failures_first:
         yield Send(telling)
@@ -122,6 +125,7 @@ def _move_on(d: Dialect, orphans: Sequence[_Orphan], keep: float | None) -> Step
 
 def _clearing(d: Dialect, orphans: Sequence[_Orphan]) -> tuple[Query, ...]:
     """Suspects that were not in the half that crashed again are cleared."""
+    # A suspect that had not begun proves nothing about its crash.
     crashes = sorted({one.row.crash for one in orphans if one.row.crash and one.row.begun})
     return (d.sql["clear_suspects"](crashes=d.batch(crashes)),) if crashes else ()
 

@@ -65,6 +65,7 @@ def declare(d: Dialect, spec: RouterSpec, start: int | None = None) -> Steps[Rou
             now=d.now, name=spec.name, domain=spec.domain, partitions=spec.partitions
         )
     )
+    # A router that is there keeps its cursors: a process that starts must not move them.
     if added:
         yield from ask(
             d.sql["add_cursors"](
@@ -155,7 +156,10 @@ def release_cursor(d: Dialect, cursor: Cursor) -> Steps[None]:
     """Give a cursor back before its lease ends."""
     yield from one(
         d.sql["release_cursor"](
-            router=cursor.router, partition=cursor.partition, holder=cursor.holder or ""
+            # No holder has an empty name, so a cursor that was never taken frees nobody's.
+            router=cursor.router,
+            partition=cursor.partition,
+            holder=cursor.holder or "",
         )
     )
 
@@ -240,6 +244,7 @@ def _attempt_row(one: Attempt) -> tuple[Any, ...]:
 
 def _letter_row(d: Dialect, one: Letter) -> tuple[Any, ...]:
     event = one.event
+    # ``decided`` is about the router that has read it, and not a part of the event.
     document = d.json(replace(event, decided=False))
     head = (one.id, one.router, event.id, event.position, one.number)
     return (*head, one.route, one.reason, one.detail, document)

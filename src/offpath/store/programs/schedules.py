@@ -52,6 +52,7 @@ def put(d: Dialect, schedule: Schedule, *, next_at: datetime | None) -> Steps[Sc
         record = yield from _locked(d, schedule.name)
         if record is None:  # it was deleted between the two
             yield from ask(d.sql["add_schedule"](**values))
+        # Each process puts its schedules as it starts: an equal one costs no write.
         elif rules.keeps(record.schedule, schedule):
             return record
         else:
@@ -87,6 +88,7 @@ def due(d: Dialect, *, limit: int) -> Steps[tuple[list[ScheduleRecord], float | 
     """The schedules that are due, the longest due first, and seconds until the next one."""
     found = d.sql["due_schedules"](now=d.now, limit=max(limit, 0))
     rows, [[wait]] = yield Send((found, d.sql["next_schedule"](now=d.now)), last=True)
+    # What cannot be read is not fired: neutral values stand for its times and its job.
     readable = [each for each in _RECORDS.all(rows) if each.unreadable is None]
     return readable, None if wait is None else wait / 1_000_000
 
@@ -141,6 +143,7 @@ def fire(d: Dialect, firing: Firing) -> Steps[FiringStatus]:
 
 def trigger(d: Dialect, name: str, job: NewJob, occurrence: Occurrence) -> Steps[bool]:
     """Make a job out of turn; False: unknown."""
+    # Locked: otherwise a delete in this moment would leave the occurrence behind.
     if (yield from _locked(d, name)) is None:
         return False
     answers, last_steps = yield from d.commit(Effects(jobs=(job,)))

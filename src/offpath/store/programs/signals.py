@@ -34,6 +34,7 @@ def send(d: Dialect, signal: NewSignal) -> Steps[bool]:
     room = d.sql["signal_room"](target=signal.target, now=d.now, most=signal.most or 0)
     keep = _lock(d, signal.target, signal.event), _add(d, signal)
     _, unread, _, added = yield Send((turn, room, *keep))
+    # Before the room is judged: a signal that was sent before is never refused.
     if not added:
         return False
     if signal.most is not None and unread[0][0] >= signal.most:

@@ -86,6 +86,7 @@ def compensate(d: Dialect, job_id: str, effects: Effects) -> Steps[bool]:
     # It locks the job and takes the mark away in one, so of two that undo it one finds nothing.
     if known is None or not (yield from ask(d.sql["take_undo"](id=known))):
         return False
+    # What the steps did is undone: put back later, the job has to do them again.
     yield from ask(d.sql["forget_steps"](id=known))
     _, last_steps = yield from d.commit(effects)
     yield from last_steps

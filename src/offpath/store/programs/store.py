@@ -94,9 +94,11 @@ class SqlStore(SqlLedgerReads):
 
     # -- stats -----------------------------------------------------------------------------
 
+    # A power cut may lose the last row: that is a gap in a chart.
     put_stats = transition(stats.put, How(relaxed=True))
     fold_stats = transition(stats.fold)
     prune_stats = transition(stats.prune)
+    # As stats: nothing is decided by what a run has reported.
     put_run = transition(runs.put, How(relaxed=True))
 
     # -- jobs that exist -------------------------------------------------------------------
@@ -198,8 +200,10 @@ class SqlStore(SqlLedgerReads):
 
     # -- steps, signals, undo --------------------------------------------------------------
 
+    # The next report of the job replaces it.
     progress = transition(steps.progress, How(relaxed=True))
     put_step = transition(steps.put)
+    # The id of a signal makes a repeat harmless.
     send_signal = transition(signals.send, How(call=True))
     take_signal = transition(signals.take)
     put_undo = transition(steps.put_undo)

@@ -39,6 +39,7 @@ def apart(
 
     ``job`` is the column of the ids in these rows; ``first`` goes out before all else.
     """
+    # What goes first makes due jobs ready, which may stay so if the look fails.
     *_, rows = yield Send((*first, _offered(d, request)), severable=True)
     chosen = _chosen(rows, request)
     taken = yield from take([suspect.place for suspect in chosen])
@@ -46,6 +47,7 @@ def apart(
         # Others may have taken some of them meanwhile, so only what came counts.
         mine = [row[job] for row in taken if row[job] is not None]
         ids = d.batch(mine)
+        # Only of a job that runs alone does a crash prove that it was the cause.
         query = d.sql["reserve"](ids=ids, worker=request.worker, alone=len(mine) == 1)
         yield from ask(query, last=True)
     # The statement that takes them answers in no order of its own.

@@ -57,6 +57,7 @@ def expire(d: Dialect, *, limit: int, keep: float | None = None) -> Steps[list[C
     due = [DueRow(*row) for row in blocked]
     were = dict.fromkeys((job.id for job in due), JobState.BLOCKED)
     were |= dict.fromkeys((job for (job,) in queued), JobState.QUEUED)
+    # Each of the two looks may be full, and the bound is for the call.
     moved = yield from _give_up(d, list(were)[:most], keep)
     ends = [_end(job) for job in moved if _died(job)]
     # SQLite's workers of the version before may have left jobs at a gate that has fired
@@ -83,6 +84,7 @@ def _pass_on(d: Dialect, limit: int) -> Steps[list[ChangedJob]]:
     for signal in missed:
         target, event = signal.target, signal.event
         found = yield from ask(d.sql["wake_sleeper"](target=target, event=event, now=d.now))
+        # Somebody else may hold the waiter: then the mark stays for the next pass.
         yield from ask(d.sql["found_sleeper" if found else "note_missed"](id=signal.id))
         woken += (WokenRow(*row) for row in found)
     d.announced.hear(job.announce for job in woken)
@@ -115,6 +117,7 @@ def _give_up(d: Dialect, due: Sequence[str], keep: float | None) -> Steps[list[G
         rows = [GivenUpRow(*row) for row in (yield from ask(query))]
         moved += rows
         known = {row.id for row in rows}
+        # Where nothing moved, nothing would the next time: so the loop ends.
         left = [job for job in left if job.id not in known] if known else []
     if not d.failures_first:
         yield from _record(d, dead)

@@ -108,6 +108,7 @@ def _register(
 
 
 def _signals(d: Dialect, worker: str, held: Sequence[LeasedJob]) -> list[Query]:
+    # An idle worker has nothing to ask about.
     if not held:
         return []
     jobs = [_Held(job.id, job.deliveries) for job in held]
@@ -125,6 +126,7 @@ def ask_worker(d: Dialect, worker: str, ask: WorkerAsk) -> Steps[bool]:
 
 def answer_worker(d: Dialect, worker: str, answer: WorkerAnswer) -> Steps[bool]:
     """Note that a worker has carried a request out."""
+    # Bounded, since it is kept with the worker. The store dates it by its own clock.
     text = d.json(replace(answer, text=answer.text[:LONGEST_ANSWER], at=None))
     query = d.sql["answer_worker"](worker=worker, id=answer.id, answer=text, now=d.now)
     return bool((yield from one(query)))
