@@ -30,6 +30,7 @@ class MemoryActions(MemoryPart):
         given = asdict(action)
         until = now + timedelta(seconds=given.pop("lease"))
         made = ActionRecord(**given, at=now, state=_RUNNING, held_until=until)
+        # A repeat after a lost answer must not begin it anew.
         return self._tables.actions.setdefault(action.id, made)
 
     async def step_action(self, progress: ActionProgress) -> ActionRecord | None:
@@ -43,6 +44,7 @@ class MemoryActions(MemoryPart):
         told = asdict(progress)
         until = now + timedelta(seconds=told.pop("lease"))
         if known.state is ActionState.STOPPED:
+            # Somebody stopped it while this step ran: the counts are taken, and the stop stays.
             told["state"] = known.state
             return self._keep(replace(known, **told, held_until=until))
         ended = None if progress.state is _RUNNING else now

@@ -36,6 +36,7 @@ from offpath.store.rows.faults import NOTHING as NO_FAULTS
 from offpath.store.rows.faults import newest_dead, tallied
 from offpath.store.rows.job_filter import tests_of
 
+# As many as the SQL stores look at, so that all stores answer alike.
 _MOST_HELD = 1_000
 _NARROW = ((JobState.DEAD,), (JobState.RUNNING,))
 
@@ -74,6 +75,8 @@ class MemoryBrowse(MemoryPart):
             )
         if len(walk) < most:
             return BriefPage(items=items, next=None, exhausted=True)
+        # The walk ended before the page was full. Its last row is where the next page goes on,
+        # whether it matches or not.
         end = looked[-1]
         return BriefPage(items=items, next=end.id, reached=end.id, reached_at=end.enqueued_at)
 
@@ -202,6 +205,7 @@ class MemoryBrowse(MemoryPart):
 
     def _gate(self, row: MemoryGate, *, counted: bool = True) -> GateBrief:
         held = self._tables.gates.held.get(row.id, ()) if counted else ()
+        # A gate still knows the jobs that it has let go, which do not count.
         waiting = [each for each in held if self._tables.jobs[each].state is JobState.BLOCKED]
         return GateBrief(
             id=row.id,

@@ -52,6 +52,7 @@ def delete(tables: Tables, name: str) -> bool:
 
 def put_posts(tables: Tables, posts: Sequence[PostRecord]) -> None:
     """Keep how posts went, the newest of each endpoint."""
+    # Posts to a deleted endpoint are dropped, since nothing would ever remove them.
     for name in {one.endpoint for one in posts} & set(tables.endpoints):
         own = [one for one in posts if one.endpoint == name]
         tables.posts[name] = newest_posts(tables.posts.get(name, ()), own)

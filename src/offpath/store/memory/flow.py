@@ -79,6 +79,7 @@ def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob 
     """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
     refuse_waiting(job)
     known = tables.workers.get(worker)
+    # Before anything is written: a rescue would take the job from this worker at once.
     if known is None or known.expires_at <= now:
         raise not_registered(worker)
     plan = NewJobs(tables, now)
@@ -86,6 +87,7 @@ def start(tables: Tables, now: datetime, job: NewJob, worker: str) -> LeasedJob 
         return None
     plan.apply()
     record = tables.jobs[job.id]
+    # It stays enqueued, and a lease hands it out when the key is free.
     if tables.awaits_key(record, now):
         return None
     running = handed_out(record, worker, now)

@@ -53,6 +53,7 @@ def bring_back(
         front = []
         for job_id, run_at in sorted(came.items()):
             job = tables.jobs[job_id]
+            # A redrive leaves a job alone whose unique key another one has taken.
             if not key_is_taken(tables, now, job, JobState.BLOCKED):
                 _wait_again(tables, now, job, run_at)
                 before[job_id] = job
@@ -97,8 +98,10 @@ def _reopens(tables: Tables, now: datetime, row: MemoryGate) -> bool:
 
 def _wait_again(tables: Tables, now: datetime, job: JobRecord, run_at: datetime) -> None:
     terms = tables.terms(job.id)
+    # A delay of 0 would make it due at its release, before the time that was asked for.
     if run_at > now and terms.gated_delay == 0:
         tables.agree(job.id, replace(terms, gated_delay=None))
     tables.file(waiting_again(job, run_at), now)
+    # It is dead no longer, so its fault must not count it.
     tables.fault_keys.pop(job.id, None)
     tables.redriven[job.id] = now

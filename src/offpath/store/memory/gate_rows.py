@@ -40,6 +40,7 @@ class MemoryGate(Struct):
     def uncount(self, job_id: str) -> None:
         """A watched job that had ended is put back."""
         if job_id in self.ended:
+            # A gate that could not fire is summed up anew when it is looked at again.
             if self.state is GateState.OPEN:
                 self._sum(job_id, -1)
             del self.ended[job_id]
@@ -54,6 +55,7 @@ class MemoryGate(Struct):
                     self.ended[each] = job.state is JobState.SUCCEEDED
         gone = [each for each in self.on if each not in jobs and each not in self.ended]
         self.succeeded = sum(self.ended.values())
+        # A job that was removed uncounted has failed. One that never came has not.
         self.failed = len(self.ended) - self.succeeded + len(set(gone) - self.early)
 
     def _sum(self, job_id: str, by: int) -> None:
@@ -95,6 +97,7 @@ class Gates:
         """File a new gate. What has ended already counts at once."""
         if new.id in self.rows:
             return
+        # Several named jobs may be one holder: with a higher need it could never fire.
         need = min(new.need, len(on))
         early = frozenset(each for each in on if each not in jobs)
         row = MemoryGate(new.id, on, need, new.of, maybe_later(now, new.timeout), early=early)
@@ -121,6 +124,7 @@ class Gates:
             known = set(row.on)
             new = [each for each, held in led if held != gate_id and each not in known]
             row.on += tuple(dict.fromkeys(new))
+            # A gate over descendants waits for all of them.
             row.need = len(row.on)
             for each in dict.fromkeys(new):
                 self.watchers.setdefault(each, {})[gate_id] = None
@@ -145,6 +149,7 @@ class Gates:
         """A watched job has ended."""
         if job.id not in self.watchers:
             return
+        # A copy: a gate that is decided leaves these while they are walked.
         for gate_id in tuple(self.watchers[job.id]):
             row = self.rows[gate_id]
             row.count(job)

@@ -29,6 +29,7 @@ def watched(
     known = set(planned)
     on = tuple(dict.fromkeys(new.get(each, each) for each in gate.on))
     missing = [each for each in on if each not in known and each not in tables.jobs]
+    # With a timeout it ends in any case, so it may wait for jobs that are yet to come.
     if missing and gate.timeout is None and gate.id not in tables.gates.rows:
         raise nothing_to_watch(gate.id, missing[0])
     return on
@@ -44,6 +45,7 @@ def follow(tables: Tables, now: datetime, expires_at: datetime | None) -> list[C
         row = gates.decided.pop(0)
         waiting = [tables.jobs[each] for each in gates.held.get(row.id, ())]
         for job in waiting:
+            # A gate keeps jobs that have passed it or were cancelled, and these stay as they are.
             if job.state is JobState.BLOCKED and job.gate == row.id:
                 after = _decided(tables, job, row, now, expires_at)
                 moved.append(changed(job, after, group_done=tables.file(after, now)))

@@ -67,6 +67,7 @@ class Groups:
         """A new root says what becomes of its group, also of one that was there before it."""
         row = self.row(root.id, None)
         row.policy = policy
+        # Members may have come and failed before their root.
         if policy is GroupPolicy.FAIL_FAST and (root.id in self.failed or row.failed_gone):
             self.close(root.id, row)
 
@@ -91,6 +92,7 @@ class Groups:
 
     def _close_or_not(self, row: MemoryGroup, before: JobRecord | None, job: JobRecord) -> None:
         redriven = before is not None and before.state in TERMINAL and job.state not in TERMINAL
+        # A job that is put back is to run, so its group must not go on closing.
         if redriven:
             row.closing = False
             self.to_close.pop(job.group_id, None)

@@ -60,6 +60,7 @@ class MemoryHealth(MemoryPart):
         began = [(job.started_at, job) for job in running if job.started_at is not None]
         if not began:
             return None
+        # The id decides between equal times, since the jobs come from a set in any order.
         since, job = max(began, key=lambda pair: (pair[0], pair[1].id))
         return LimitHolder(key=key, job=job.id, task=job.task, since=since)
 
@@ -120,6 +121,7 @@ class MemoryDeclarations(MemoryPart):
         for name, text in definitions.items():
             made = Declaration(name=name, fingerprint=text, first_seen=now, last_seen=now)
             known = rows.get((kind, name, text), made)
+            # A clock that was put back must not make a definition look older than it is.
             rows[kind, name, text] = replace(known, last_seen=max(known.last_seen, now))
         overruled = frozenset(
             name for name, text in definitions.items() if self._newest(kind, name) != text

@@ -11,6 +11,7 @@ from offpath.model.suspicion import CLEARED
 
 Rank = TypeVar("Rank")
 
+# Without it nearly every removal would rebuild a heap of a few names.
 _COMPACT_ABOVE = 64
 
 
@@ -40,6 +41,7 @@ class LazyHeap(Generic[Rank]):
         if name in self._serials:
             self.remove(name)
         self._serial += 1
+        # An older entry of this name may be in the heap still: its number tells it from this one.
         self._serials[name] = self._serial
         heapq.heappush(self._entries, (rank, self._serial, name))
 

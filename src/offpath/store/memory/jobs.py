@@ -58,6 +58,7 @@ def cancel(
 
 def redrive(tables: Tables, now: datetime, redrives: Sequence[JobRedrive]) -> list[ChangedJob]:
     """Put ended jobs back, and make waiting ones due."""
+    # All times first: a delay that leads to none is refused before anything is filed.
     due = {each.id: later(now, each.delay) for each in redrives}
     past = {each.id for each in redrives if each.past_gate}
     answers: list[ChangedJob] = []
@@ -98,6 +99,8 @@ def amend(
     for job in _each(tables, ids):
         if amendment.fits(job):
             after = _amended(tables, now, job, amendment)
+            # It may have been sent behind others, and with other terms it has a place of its own
+            # again.
             tables.limits.come_forward(job)
             tables.amend(after, now)
             answers.append(changed(job, after))
@@ -140,6 +143,7 @@ def rescue(
 ) -> list[Rescued]:
     """Take jobs from workers that are gone, and note which hold nothing more."""
     rules = RescueRules(max_deliveries=max_deliveries, expires_at=maybe_later(now, keep))
+    # A list, since filing takes jobs out of the index that is walked.
     orphans = list(islice(_orphans(tables, now), limit))
     rescued = [_rescue_one(tables, now, job, rules) for job in orphans]
     # Only a worker that holds nothing more is marked: a rescue that its limit has cut comes back

@@ -57,6 +57,7 @@ def _let_in(
     granted = 0
     while line and granted < limit:
         _, job, key = heapq.heappop(line)
+        # Its next job has the same limits and would not fit either, so the line does not come back.
         if not took(key, rooms):
             continue
         granted += 1

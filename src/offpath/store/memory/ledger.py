@@ -40,6 +40,7 @@ class MemoryLedger(MemoryPart, LedgerReading):
         mail = MailPlan(self._tables.mailbox, now)
         for message in changes.messages:
             mail.add(message)
+        # The ledger may still refuse, and the messages were checked: so they are written behind it.
         self._tables.ledger.file(changes)
         mail.apply()
         self._tell()
@@ -101,6 +102,7 @@ def lease(ledger: Ledger, kind: str, *, limit: int, hold: float, now: int) -> li
     due, rows = ledger.due[kind], ledger.sides[kind]
     found: list[str] = []
     while len(found) < limit and (first := due.first()) is not None and first[0][0] <= now:
+        # Taken out and put back behind the loop: with a hold of 0 it would be found again at once.
         due.remove(first[1])
         found.append(first[1])
     leased = [
@@ -135,6 +137,7 @@ def prune(ledger: Ledger, *, attempts_before: int, keys_before: int | None, limi
 
 def _prune_keys(ledger: Ledger, before: int, limit: int) -> int:
     """Keys are kept in the order of their commits, those that last among them."""
+    # A key that lasts is dated behind all times, and would end the walk below.
     passing = (record for record in ledger.keys.values() if record.at != LASTING)
     old = takewhile(lambda record: record.at < before, passing)
     gone = [record.key for record in islice(old, max(limit, 0))]

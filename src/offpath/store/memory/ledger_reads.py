@@ -101,6 +101,7 @@ class LedgerReading:
         ledger = self._ledger()
         if not ids:
             first = bisect_right(ledger.order, max(after, ledger.trimmed), key=_SEQ)
+            # A view shares the list with the present, which may have grown.
             last = bisect_right(ledger.order, ledger.count, key=_SEQ)
             return ledger.order[first : min(last, first + max(limit, 0))]
         found = (ledger.posting(one) for one in dict.fromkeys(ids))
@@ -159,6 +160,7 @@ class LedgerReading:
         before = ""
         for link in _walk(self._ledger()):
             known = chart(link.account)
+            # The first link of a trimmed chain stands for all that were removed before it.
             begins = link.account != before and link.number > 1
             amount = known.entry(link.balance) if begins else link.amount
             sums[known.currency.value] = sums.get(known.currency.value, 0) + amount

@@ -342,6 +342,7 @@ class View:
 
     def close(self) -> None:
         """Nobody reads it any more."""
+        # A ledger that has changed meanwhile gave it a copy and does not list it any more.
         if self in self._live.shared:
             self._live.shared.remove(self)
 

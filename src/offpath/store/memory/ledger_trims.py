@@ -92,6 +92,7 @@ class _Gone:
             return
         trim = self._trim
         gone = Retired(id=posting.id, trim=trim.number, file=trim.file)
+        # A posting that is kept whole has its row already.
         self._ledger.retired.setdefault(posting.id, gone)
         left = tuple(one for one in posting.links if self._stays(one))
         self.links |= {(one.account, one.number) for one in posting.links if one not in left}

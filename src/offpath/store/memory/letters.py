@@ -85,6 +85,7 @@ def record_replay(
     if known is None or known.resolved_at is not None or known.number != letter.number:
         return False
     writing = PlannedEffects(tables, now)
+    # Decided first: effects that are refused leave the letter as it was.
     writing.add(effects)
     router = tables.routers.rows.get(attempt.router)
     if router is not None:
@@ -155,6 +156,7 @@ def record(
     if attempt.number in router.attempts.get(attempt.event, {}):
         return False
     writing = PlannedEffects(tables, now)
+    # As above: effects that are refused leave no attempt.
     writing.add(effects)
     router.note([attempt], now)
     if letter is not None and letter.id not in tables.routers.letters:

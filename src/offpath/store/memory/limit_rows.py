@@ -121,6 +121,7 @@ class Limits:
     def enter(self, job: JobRecord, spec: LimitSpec | None, now: datetime) -> None:
         """A job of a key is in this state now."""
         if job.state.terminal or job.limit_key is None:
+            # Ended, it loses the place behind others: put back, it has its own one.
             self._behind.pop(job.id, None)
             return
         row = self.row(job.limit_key, spec)
@@ -129,6 +130,7 @@ class Limits:
             row.running.add(job.id)
             self._share(row, 1)
         elif job.state is JobState.QUEUED:
+            # A scheduled job has not been admitted yet, so it takes no room.
             if job.run_at <= now:
                 row.ready[job.id] = now
                 self._share(row, 1)

@@ -38,6 +38,7 @@ def admit(tables: Tables, now: datetime, limit: int, keys: Sequence[str]) -> Adm
         done = joined_limits.admit(tables, now, limit, shared)
         jobs, more = done.jobs, done.more
         waits += [] if done.next_in is None else [done.next_in]
+        # These had their turn together with the keys that share a limit with them.
         turns = [each for each in turns if each not in shared]
     for key in turns:
         if jobs >= limit:
@@ -127,6 +128,7 @@ def close(tables: Tables, now: datetime, key: str, until: datetime | None) -> in
     row = tables.limits.row(first_of(key))
     if until is None:
         row.paused = True
+    # An end that has passed closes nothing, so no ready job has to wait again.
     elif until <= now:
         return 0
     # Of two cool-downs the later end counts, whichever came first.
@@ -197,4 +199,5 @@ def _is_idle(row: MemoryLimit, now: datetime) -> bool:
     if row.unended or row.lines or row.paused or row.ends_at(now) is not None:
         return False
     rate = row.spec.rate
+    # After two periods no kind of rate remembers anything that counts.
     return rate is None or row.rate is None or now.timestamp() - row.rate.at >= 2 * rate.per

@@ -40,6 +40,7 @@ class KeyLine:
     def add(self, row: MemoryMessage) -> None:
         """Let a message wait; one that is revived comes in where it was."""
         entry = (row.position, row.id)
+        # Nearly always, since new messages have the highest position: nothing is moved for them.
         if not self or self._entries[-1] < entry:
             self._entries.append(entry)
         else:

@@ -278,6 +278,7 @@ def _backlog_of(
 ) -> MessageBacklog:
     lane = mailbox.lanes.get(box, stream) or ()
     pending = [mailbox.rows[each] for each in lane]
+    # A held message was due: its ``due_at`` is the end of its lease.
     due = [row.created_at for row in pending if row.due_at <= now or row.holder is not None]
     failed = [row.created_at for row in pending if row.attempt > 1]
     dead = mailbox.dead.get((box, stream), ())

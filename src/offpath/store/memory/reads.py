@@ -95,6 +95,7 @@ def backlog(tables: Tables, now: datetime, limit: int) -> list[Backlog]:
 
 def _backlog_of(tables: Tables, lane: Lane, now: datetime, limit: int) -> Backlog | None:
     due = [tables.jobs[each].run_at for each in lane.ready]
+    # Those that no lease has made ready yet wait as well.
     due += [at for each in lane.scheduled if (at := tables.jobs[each].run_at) <= now]
     if not due or limit <= 0:
         return None

@@ -191,6 +191,7 @@ def _of_partition(
 def advance(tables: Tables, now: datetime, cursor: Cursor, decisions: Decisions) -> bool:
     """Write what was decided and move the cursor, if it is still held."""
     row = _row_of(tables, cursor.router, cursor.partition)
+    # A cursor without a holder would match one that nobody has.
     if row is None or cursor.holder is None or row.seen(now).holder != cursor.holder:
         return False
     # Decided first: effects that are refused leave the cursor where it was.

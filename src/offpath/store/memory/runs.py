@@ -15,6 +15,7 @@ class MemoryRuns(MemoryPart):
     async def put_run(self, run: RunRecord) -> None:
         """Keep one, and of its name no more than the newest."""
         runs = self._tables.runs
+        # In whole seconds, as the databases keep it.
         runs.setdefault(run.id, replace(run, at=from_seconds(whole_seconds(run.at))))
         same = sorted(
             one.id for one in runs.values() if (one.kind, one.name) == (run.kind, run.name)

@@ -118,6 +118,7 @@ def _changed(
     elif (skipped := rules.overtaken(known, now)) is not None:
         last_at = skipped.at
         rows = tables.occurrences.setdefault(schedule.name, {})
+        # An occurrence that was settled before keeps its row.
         rows.setdefault(skipped.at, replace(skipped, made_at=now))
     return replace(
         known,
@@ -149,6 +150,7 @@ def pause(
     if known is None:
         return False
     moved = known.next_at if paused or next_at is None else rules.in_utc(next_at)
+    # A repeat must not look like a change.
     if known.paused != paused or known.next_at != moved:
         tables.schedules[name] = replace(known, paused=paused, next_at=moved, updated_at=now)
     return True

@@ -64,6 +64,7 @@ def take(tables: Tables, now: datetime, job: LeasedJob, address: Address, step: 
     if signal is None:
         return None
     tables.signals.take(signal)
+    # It has what it was woken for, so its end must not wake the next one.
     if tables.signals.called.get(job.id) == address:
         del tables.signals.called[job.id]
     return tables.steps.record(job.id, step, signal.payload, now)

@@ -31,6 +31,7 @@ class MemoryStats(MemoryPart):
         first, last = whole_seconds(since), whole_seconds(until)
         found = sorted(
             (key for key in self._tables.stats if first <= key[1] < last),
+            # By time first, since the newest are kept; the answer is in another order.
             key=lambda key: (key[1], key[0], key[2]),
         )
         newest = found[-limit:] if limit > 0 else []
@@ -48,7 +49,10 @@ class MemoryStats(MemoryPart):
         """Merge the oldest span of rows into one."""
         stats = self._tables.stats
         parts = sorted(
-            key for key in stats if key[0] == step and (step != into or key[2] != MERGED)
+            # Folded into its own step, a merged row would be found again and again.
+            key
+            for key in stats
+            if key[0] == step and (step != into or key[2] != MERGED)
         )
         if not parts:
             return False

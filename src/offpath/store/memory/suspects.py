@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def lease(tables: Tables, now: datetime, request: LeaseRequest) -> Leased:
     """Hand out a set of suspects, not begun yet."""
+    # A worker with suspects in hand gets no more: its crash would accuse both sets.
     if request.worker not in tables.workers or _holds_some(tables, request.worker):
         return Leased(jobs=(), now=now)
     ready = _ready(tables, now, request)
@@ -69,6 +70,7 @@ def _hand_out(
         if tables.awaits_key(tables.jobs[each], now):
             continue  # one of this set has it
         job = handed_out(tables.jobs[each], request.worker, now)
+        # A worker that is lost before it begins them must not count against them.
         reserved = replace(job, started_at=None)
         tables.file(reserved, now)
         taken.append(leased(reserved))

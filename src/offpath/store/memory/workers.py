@@ -51,6 +51,7 @@ def extend(
     report: str | None = None,
 ) -> Renewed:
     """Renew a worker's lease, and tell it about its jobs."""
+    # Looked at before the renewal, behind which it would always seem alive.
     told = signals(tables, now, worker.id, held)
     register(tables, now, worker, lease_seconds, report)
     return told
@@ -91,6 +92,7 @@ def ask(tables: Tables, worker: str, given: WorkerAsk) -> bool:
         return False
     waiting = tables.asks.setdefault(worker, {})
     last = tables.answers.get(worker)
+    # It was answered already: asked again, it must not be carried out twice.
     if last is not None and last.id == given.id:
         return True
     if given.id not in waiting and len(waiting) >= MOST_ASKED:
@@ -164,6 +166,7 @@ def claim(
     if known is not None and held and (known.holder != holder or not renew):
         return known.holder == holder
     tables.claims[key] = ClaimRow(holder, free_at)
+    # The end of the claim before must not end this one.
     tables.expiring_claims.remove(key)
     if free_at is not None:
         tables.expiring_claims.push(key, free_at)

@@ -35,6 +35,7 @@ class Signals:
     def ended(self, job_id: str) -> None:
         """This job takes nothing any more."""
         address = self.called.pop(job_id, None)
+        # Where no signal is left, nobody has to be woken in its place.
         if address in self.waiting:
             self.left[address] = None
 
@@ -113,6 +114,7 @@ class Steps:
             self.to_undo[job.id] = None
             return
         self.to_undo.pop(job.id, None)
+        # What has succeeded is never undone.
         if job.state is JobState.SUCCEEDED:
             del self.undo[job.id]
 
