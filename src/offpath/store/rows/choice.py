@@ -23,6 +23,7 @@ def chosen(jobs: Iterable[JobRecord], request: LeaseRequest, now: datetime) -> C
     for job in _in_turn([job for job in wanted if job.run_at <= now], request.served):
         if tasks[job.task] <= 0 or queues.get(job.queue, 1) <= 0:
             continue
+        # Behind the look at the rooms: a job that could not be had is not one more.
         if len(taken) == request.limit:
             more = True
             break
@@ -31,6 +32,7 @@ def chosen(jobs: Iterable[JobRecord], request: LeaseRequest, now: datetime) -> C
         if job.queue in queues:
             queues[job.queue] -= 1
     later = [(job.run_at - now).total_seconds() for job in wanted if job.run_at > now]
+    # The turns of the queues have mixed the order, and a worker begins with the best.
     return sorted(taken, key=_place), more, min(later, default=None)
 
 

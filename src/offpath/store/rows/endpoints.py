@@ -29,6 +29,7 @@ def put_over(known: Endpoint | None, endpoint: Endpoint, now: datetime) -> Endpo
 
 def switched(known: Endpoint, state: EndpointState, reason: str | None) -> Endpoint:
     """An endpoint that somebody has enabled, paused or disabled."""
+    # Somebody has mended it: what failed before must not disable it again.
     before = _healthy(known) if state is _ENABLED else known
     return replace(before, state=state, reason=reason)
 
@@ -38,8 +39,10 @@ def noted(known: Endpoint, note: EndpointNote, now: datetime) -> Endpoint:
     after = _healthy(known) if note.delivered else _failed(known, now)
     if note.block is not None:
         until = later(now, note.block)
+        # Of two blocks the later end counts, whichever post is noted last.
         if after.blocked_until is None or after.blocked_until < until:
             after = replace(after, blocked_until=until)
+    # A pause by an operator is kept, whatever its posts tell.
     if note.disable is not None and after.state is _ENABLED:
         after = replace(after, state=EndpointState.DISABLED, reason=note.disable)
     return after

@@ -219,6 +219,7 @@ def rewritten(holder: JobRecord, job: NewJob, now: datetime) -> JobRecord:
     It stays who it is: id, group, parent, unique scope, what it has been through, and its place
     at a gate or a wait.
     """
+    # A gate or a signal still holds it. A limit does not, since the new job may have another one.
     waits = holder.state is _BLOCKED and holder.reason != BlockReason.LIMIT.value
     changed_one = replace(
         holder,
@@ -337,6 +338,7 @@ def lost(
     """A job that was taken from its worker, its loss counted. ``seen``: the worker was seen to
     end.
     """
+    # Its end was asked for: it neither runs again nor dies.
     if job.cancel_requested:
         return cancelled(job, now, expires_at)
     if not dead:

@@ -25,6 +25,7 @@ def queue_records(counts: Iterable[Count], due: Iterable[Backlog]) -> list[Queue
         QueueRecord(
             name=name,
             blocked=tally[name, JobState.BLOCKED],
+            # Both are read one after the other, and jobs become ready in between.
             scheduled=max(tally[name, JobState.QUEUED] - ready[name], 0),
             ready=ready[name],
             running=tally[name, JobState.RUNNING],

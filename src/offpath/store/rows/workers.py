@@ -40,6 +40,7 @@ def left(known: WorkerRecord, now: datetime) -> WorkerRecord:
     """A worker that has stopped; what it holds is up for rescue."""
     if known.gone_at is not None:
         return known
+    # A lease that is over already has ended then: a stop does not make it longer.
     return replace(known, expires_at=min(known.expires_at, now), gone_at=now)
 
 

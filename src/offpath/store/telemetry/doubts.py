@@ -56,6 +56,7 @@ class Doubts(Generic[S, A]):
         """Remember settlements whose answer was lost, the latest ``MOST_DOUBTED``."""
         for settlement in settlements:
             self._fences[self._fence(settlement)] = None
+        # A caller that never repeats them must not fill the memory: the oldest go.
         while len(self._fences) > MOST_DOUBTED:
             del self._fences[next(iter(self._fences))]
 
@@ -75,6 +76,7 @@ class Doubts(Generic[S, A]):
         ]
 
     def _repeated(self, settlement: S) -> bool:
+        # Every value is None, so something else has to stand for what is not there.
         return self._fences.pop(self._fence(settlement), self) is None
 
 
@@ -86,6 +88,7 @@ def doubted_jobs(store: Store) -> Doubts[Settlement, Settled]:
         held = {settlement.job.id: settlement.job for settlement in refused}
         try:
             records = await store.get(tuple(held))
+        # Unknown it stays: the answers go out as the store has given them.
         except StoreUnavailable:
             return {}
         return {

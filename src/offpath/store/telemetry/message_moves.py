@@ -139,6 +139,7 @@ class MessageMeter:
             self._registry.counter("offpath_messages_total", **labels, outcome=move.outcome).add(
                 count
             )
+            # A message that is tried again stays pending: it has left no state.
             if move.left is not move.entered:
                 self._registry.counter(
                     "offpath_message_moves_total",

@@ -318,6 +318,7 @@ class Telemetry:
         if several := list(steps):
             at = self._clock.now()
             arrived = all(step.move.left is None for step in several)
+            # An enqueue is the most frequent call, so those that want ends alone are not asked.
             for observer in self._of_arrivals if arrived else self.observers:
                 if observer.tasks is None or observer.tasks:
                     observer.moved(several, at)
@@ -341,6 +342,7 @@ class Telemetry:
         if not bad:
             return
         self.meter.unreadable(table, len(bad))
+        # A clock that is put back must not keep the log silent.
         now = self._clock.monotonic()
         if now - self._said.get(table, -SAID_EVERY) >= SAID_EVERY:
             self._said[table] = now

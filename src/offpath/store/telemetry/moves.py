@@ -63,6 +63,8 @@ class MoveStep(Struct, frozen=True, gc=False):
     progress: Progress | None = None
 
 
+# A bound, since each queue makes new ways. One that has fallen out is made anew and counts in the
+# same series.
 @lru_cache(maxsize=10_000)
 def move(
     task: str,

@@ -35,6 +35,7 @@ def bus_of(url: str, channel: str) -> WakeBus:
 
         return NatsBus(url, channel)
     except ImportError as error:
+        # Something that the client itself needs is missing: the extra would not bring it.
         if (error.name or "").partition(".")[0] != extra:
             raise
         raise MissingExtra(f"wake-ups over {extra} need its client", extra) from error

@@ -77,6 +77,7 @@ class TaskBus(ABC):
         """Send a notice of each; False while the one before is under way. Raises ``NotSent``."""
         if not self.ready:
             raise NotSent("not connected")
+        # Behind a slow server no tasks gather; others find the work by polling.
         if self._sending is not None and not self._sending.done():
             return False
         payload = " ".join((self._me, *(hint.value for hint in hints))).encode()
@@ -117,6 +118,8 @@ class TaskBus(ABC):
 
     def _tell(self, payload: bytes, emit: Callable[[Hint], None]) -> None:
         """Tell what another process has said; anything else on the channel is passed over."""
+        # Anybody may write to the channel: no more words are read than there are hints, and an
+        # empty text passes for our own.
         sender, *words = payload.decode(errors="replace").split()[: len(Hint) + 1] or [self._me]
         if sender == self._me:
             return
@@ -129,8 +132,10 @@ class TaskBus(ABC):
         hearing, self._hearing = self._hearing, None
         if hearing is not None:
             hearing.cancel()
+            # Not awaited by itself, which would raise its cancellation here.
             await asyncio.wait([hearing])
         if self._sending is not None:
+            # A notice that is under way arrives before its connection is closed.
             await asyncio.wait([self._sending])
         self.ready = False
         with contextlib.suppress(*self.errors):

@@ -28,11 +28,16 @@ class NatsBus(TaskBus):
     async def _made(self) -> Client:
         client = Client()
         await client.connect(
-            self._url, connect_timeout=ANSWERS_IN, allow_reconnect=False, error_cb=_quiet
+            # The bus connects anew by itself, and then looks for what it has missed.
+            self._url,
+            connect_timeout=ANSWERS_IN,
+            allow_reconnect=False,
+            error_cb=_quiet,
         )
         return client
 
     async def _open(self) -> None:
+        # The connection that failed before may be open still, and each try would leave one.
         await self._shut()
         self._client = await self._made()
 

@@ -19,6 +19,7 @@ class RedisBus(TaskBus):
 
     def __init__(self, url: str, channel: str) -> None:
         super().__init__(url, channel)
+        # The client knows the schemes of Redis alone.
         self._plain = url.replace("valkey", "redis", 1) if url.startswith("valkey") else url
         self._client: Redis | None = None
 
@@ -28,6 +29,7 @@ class RedisBus(TaskBus):
         )
 
     async def _open(self) -> None:
+        # The connection that failed before may be open still, and each try would leave one.
         await self._shut()
         self._client = self._made()
         await self._client.ping()

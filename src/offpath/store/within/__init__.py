@@ -93,6 +93,7 @@ def _drive(steps: Queries[T], joined: Joined) -> T:
         result: T = end.value
         return result
     finally:
+        # Cut off in between, the steps end here and not when they are collected.
         steps.close()
 
 

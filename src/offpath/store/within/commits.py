@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 Act = Callable[[], None]
+# Weak: a session that is dropped without a commit takes its acts along.
 _HELD: weakref.WeakKeyDictionary[Any, _HeldCommit] = weakref.WeakKeyDictionary()
 """The acts that wait for the commit of each session."""
 
@@ -63,6 +64,7 @@ _SESSIONS: Final = {*_REGISTRIES, "sqlalchemy:Session", "sqlalchemy:AsyncSession
 def _django(connection: Any, act: Act) -> bool:  # noqa: ANN401 - a connection of Django
     from django.db import transaction
 
+    # Robust: an error in it must not keep the caller's other callbacks from running.
     transaction.on_commit(act, using=connection.alias, robust=True)
     return True
 

@@ -71,6 +71,7 @@ class _Psycopg:
 
         # Not connection.cursor(): the caller's factories may make other rows than tuples.
         with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
+            # The session is the caller's, maybe behind a pooler: nothing is to stay prepared in it.
             cursor.execute(query.statement.pyformat, query.params, prepare=False)
             return cursor.fetchall() if cursor.description else ()
 
@@ -216,6 +217,7 @@ class _Django:
     def atomic(self) -> Iterator[None]:
         from django.db import transaction
 
+        # Without autocommit a transaction is open as well, though there is no block.
         if self._connection.in_atomic_block or not self._connection.get_autocommit():
             yield
         else:
@@ -247,6 +249,7 @@ class _Sqlite:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
+        # A call that is cancelled, too, must not leave open what was begun here.
         except BaseException:
             self._connection.rollback()
             raise
@@ -286,6 +289,7 @@ class _Aiosqlite:
 
     async def fetch(self, query: Query) -> Sequence[Row]:
         async with self._connection.execute(query.statement.named, query.params) as cursor:
+            # The caller's may make something else than tuples.
             cursor.row_factory = None
             return [tuple(row) for row in await cursor.fetchall()]
 

@@ -38,6 +38,7 @@ _NO_TABLES = (
     "the database of the connection given as within= has no offpath tables: is it the one in the "
     "app's URL? If so, run `offpath migrate`"
 )
+# By SQLSTATE: exceptions of the connection, and servers that an operator stops.
 _CUT_STATES = ("08", "57P")
 _CUT_WORDS = ("closed", "connection was lost", "server closed", "not connected", "no active conn")
 
@@ -84,4 +85,5 @@ def _typed_by_state(state: str, text: str, cause: BaseException) -> OffpathError
 
 def _is_database_error(cause: BaseException) -> bool:
     """True if it is of a PEP 249 library: those have a base of this name."""
+    # By the name, since no library is imported that the caller does not use.
     return any(each.__name__ == "DatabaseError" for each in type(cause).__mro__)
