@@ -62,6 +62,7 @@ def _redis(url: str, clock: Clock | None, call_timeout: float) -> Store:
     try:
         from offpath.store.redis import RedisStore
     except ImportError as error:
+        # Something that the client itself needs is missing: the extra would not bring it.
         if error.name != "redis":
             raise
         raise MissingExtra("a redis:// URL needs the client", "redis") from error
@@ -81,6 +82,7 @@ def _others(scheme: str, url: str, clock: Clock | None, call_timeout: float) -> 
     return store
 
 
+# Few, since the workers need connections of the same server.
 LOOKING_CONNECTIONS = 4
 LOOKING_TIMEOUT = 2.0
 """Seconds that one who only looks waits for an answer."""

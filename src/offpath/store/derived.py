@@ -173,6 +173,7 @@ class DerivedStore:
         report: str | None = None,
     ) -> Renewed:
         """Keep a worker's jobs leased."""
+        # Looked at before the renewal, behind which it would always seem alive.
         told = await self.signals(worker.id, held)
         await self.renew(worker, lease_seconds, report)
         return told
@@ -203,6 +204,7 @@ class DerivedStore:
             known = sorted(one.info.id for one in await self.workers())
         elif kind is Kind.JOB:
             page = await self.find(JobFilter(), limit=limit + 1, after=between[0], newest=False)
+            # A page begins behind ``after``, so the first id of the range is asked for by itself.
             first = await self.find(JobFilter(ids=(between[0],)), limit=1)
             known = [one.id for one in (*first.items, *page.items)]
         else:

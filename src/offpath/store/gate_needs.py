@@ -19,6 +19,7 @@ async def still_behind(store: Store, ids: Sequence[str]) -> set[str]:
     if not ids or not store.capabilities.offers(Profile.WORKFLOWS):
         return set()
     behind: set[str] = set()
+    # A page at a time: ``find`` answers no more at once.
     for start in range(0, len(ids), MOST_ON_A_PAGE):
         where = JobFilter(
             ids=tuple(ids[start : start + MOST_ON_A_PAGE]),

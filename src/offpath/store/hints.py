@@ -53,6 +53,7 @@ class Hints:
 
     def emit(self, hint: Hint) -> None:
         """Tell every subscriber; one that raises does not disturb the others."""
+        # A copy: a callback may end its own subscription.
         for callback in tuple(self.subscribers.values()):
             try:
                 callback(hint)

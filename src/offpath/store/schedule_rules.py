@@ -31,6 +31,7 @@ class Fresh(NamedTuple):
 
 def keeps(known: Schedule, new: Schedule) -> bool:
     """True if putting ``new`` leaves ``known`` as it is. The template's id means nothing."""
+    # What an operator has changed stays, whichever release starts.
     if new.origin == "code" and known.origin == "api":
         return True
     return replace(known, template=replace(known.template, id=new.template.id)) == new

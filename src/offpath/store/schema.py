@@ -116,6 +116,7 @@ def pending(known: Sequence[SchemaStep], applied: Sequence[Migration]) -> list[S
     Raises ``SchemaTooNew`` when the store is ahead of this version, and ``SchemaChanged`` when an
     applied step is not the one shipped; to go on would be a guess in both cases.
     """
+    # First, since nobody here knows the checksums of newer steps.
     _refuse_newer(known, applied)
     _refuse_changed(known, applied)
     done = {one.number for one in applied}

@@ -79,6 +79,7 @@ def _observed(
         started = self._monotonic()
         try:
             answer: T = await getattr(self._inner, name)(*args, **kwargs)
+        # A cancelled call has taken time as well, and its failure is not counted.
         except BaseException as error:
             self._failed(name, started, error)
             raise

@@ -253,6 +253,7 @@ def in_schema(text: str, schema: str) -> str:
     checked = schema_name(schema)
     if checked == DEFAULT_SCHEMA:
         return text
+    # Quoted, since a plain identifier may be a reserved word.
     return _SCHEMA_WORD.sub(f'"{checked}"', text)
 
 
@@ -263,6 +264,7 @@ def with_prefix(text: str, schema: str) -> str:
     return _PREFIX_WORD.sub(f"{schema_name(schema)}_", text)
 
 
+# Wide enough for some hundred statements in each of several schemas.
 @lru_cache(maxsize=4096)
 def prefixed(statement: Statement, schema: str) -> Statement:
     """A statement about the tables of a schema, in a database without schemas."""
@@ -332,6 +334,7 @@ def _sql_of(block: str) -> str:
     end = 0
     for token in _TOKEN.finditer(block):
         pieces.append(_BLANKS.sub("\n", block[end : token.start()]))
+        # A blank in its place, or the words beside a comment would become one.
         pieces.append(" " if token["comment"] else token[0])
         end = token.end()
     pieces.append(_BLANKS.sub("\n", block[end:]))

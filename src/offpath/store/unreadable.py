@@ -107,6 +107,7 @@ class Shape(Generic[T]):
         return self.marked(self.decode(mended), {self.columns[n]: raw_text(row[n]) for n in bad})
 
     def _readable(self, row: Row, n: int) -> bool:
+        # One column among plain ones: a bad one must not make the others look bad.
         tried = list(self.plain)
         tried[n] = row[n]
         try:
