@@ -16,7 +16,9 @@ from offpath.store.wakes import is_bus
 APPLICATION: Final = "offpath"
 """The name under which the server lists our sessions, unless the URL gives another one."""
 _DEFAULTS: Final = {
+    # Values are sent as UTF-8, whatever PGCLIENTENCODING or the role's settings say.
     "client_encoding": "utf8",
+    # Without it libpq waits for a host that does not answer as long as the system does.
     "connect_timeout": "5",
     # A host that is gone is noticed after about eleven seconds, not after two hours.
     "keepalives": "1",
@@ -91,6 +93,7 @@ def _split(url: str) -> tuple[str, dict[str, str]]:
     parts = _parts(f"postgresql://{rest}")
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in pairs if name.startswith("offpath_")}
+    # A parameter of ours never reaches libpq, so one that is misspelt would be dropped in silence.
     _refuse_unknown(own)
     # libpq does not take "+" for a blank, as forms do
     query = urlencode([pair for pair in pairs if pair[0] not in own], quote_via=quote)
@@ -141,12 +144,14 @@ def _conninfo(url: str, application_name: str) -> str:
             "not a Postgres URL: write postgresql://user:password@host:5432/database"
         ) from None
     _require_ports(str(given.get("port") or ""))
+    # What the URL gives stands last, so that it wins over our defaults.
     return make_conninfo("", **{"application_name": application_name, **_DEFAULTS, **given})
 
 
 def _require_ports(ports: str) -> None:
     """Refuse here what would be an error of the driver, after all its attempts to connect."""
     for port in filter(None, ports.split(",")):
+        # Cut, since Python refuses to read a number of thousands of digits.
         if not (port.isascii() and port.isdigit() and 1 <= int(port[:9]) <= _MOST_PORT):
             raise InvalidArgument(
                 f"the port of a Postgres URL is a number from 1 to {_MOST_PORT}, not {port[:40]!r}"

@@ -71,6 +71,7 @@ class Alike(NamedTuple):
         inputs = SPLIT.join([job.input for job in jobs])
         fingerprints = SPLIT.join([job.fingerprint for job in jobs])
         texts = inputs + fingerprints
+        # A separator within a text would split it in two for the server. The count shows that.
         if texts.count(SPLIT) != 2 * len(jobs) - 2 or not _is_stored(texts):
             return None
         return cls(shared, ",".join(ids), inputs, fingerprints)

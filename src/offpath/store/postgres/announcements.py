@@ -56,6 +56,8 @@ class Announcer:
     async def close(self) -> None:
         """Say what is left to be said, then end."""
         if self._connecting is not None:
+            # It sends what is pending once the line stands. To close the line under it would lose
+            # that.
             await asyncio.wait([self._connecting])
         if self._timer is not None:
             self._timer.cancel()
@@ -79,6 +81,7 @@ class Announcer:
     def _send(self) -> None:
         """Send what is pending, unless the line is busy, and pause. Raises ``NotSent``."""
         sent = self._line.send(sorted(self._pending))
+        # Also where the line is busy: the next try needs a time ahead, or it would come at once.
         self._quiet_until = asyncio.get_running_loop().time() + PAUSE
         if sent:
             self._pending.clear()
@@ -139,4 +142,5 @@ class PostgresPart:
         try:
             yield announced
         finally:
+            # Also where the outcome is unknown: a hint too much does no harm.
             self._tell(*announced.hints())

@@ -60,6 +60,7 @@ class _Room(Struct, frozen=True):
     walk: bool = False
 
 
+# Without the collector: a batch makes hundreds of these, and none can be part of a circle.
 class _Done(Struct, frozen=True, omit_defaults=True, gc=False):
     """One success as ``done_messages`` takes it."""
 
@@ -153,6 +154,7 @@ def share_out(dues: Sequence[Row], limit: int) -> dict[str, int]:
     lanes.sort(key=lambda lane: (lane.oldest, lane.stream))
     wanting = [(lane.stream, lane.due) for lane in lanes]
     while limit > 0 and (wanting := [one for one in wanting if shares[one[0]] < one[1]]):
+        # At least one: with less room than streams, shares of nothing would never use it up.
         each = max(limit // len(wanting), 1)
         for stream, due in wanting:
             # Never more than what is due: room that one stream does not need goes to the others.
@@ -216,8 +218,10 @@ def settle_steps(
 ) -> Steps[list[MessageSettled]]:
     """End attempts; messages first, by id, then what their effects write."""
     query = _ends(settlements, now, sql)
+    # With effects the COMMIT has to wait for the statements that write them.
     plain = not any(one.effects for one in settlements)
     applied = {n for (n,) in (yield from ask(query, last=plain))}
+    # In the order of the batch, which new messages and events keep. A lost holder writes nothing.
     effects = {n: carried for n in sorted(applied) if (carried := _carried(settlements[n]))}
     enqueued, work = yield from embed(carry_out(effects, now, sql=sql))
     left = yield from groups.lasting(work, now, sql=sql)
@@ -256,6 +260,7 @@ def refused(one: MessageSettlement, error: Exception) -> MessageSettled:
 
 
 def _carried(one: MessageSettlement) -> Effects | None:
+    # An attempt that comes again would write its effects a second time.
     return one.effects if one.effects and isinstance(one.outcome, Succeeded) else None
 
 

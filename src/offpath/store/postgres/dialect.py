@@ -47,6 +47,7 @@ class PostgresDialect(PostgresWording):
         super().__init__(sql, now)
         self.announced: Final = Announced()
         self._now = now
+        # A program without the store's horizon looks at the log as for the first time.
         self._horizon = horizon or Horizon()
 
     @property
@@ -115,6 +116,7 @@ class PostgresRunner:
         peek: Callable[[Dialect], Steps[T | None]] | None = None,  # noqa: ARG002 - no write lock here
     ) -> T:
         """The answer of ``program``, once it is committed."""
+        # Made once: where the transaction is run again, its delays still count from the same time.
         d = self._dialect()
         pin: Pin = "limit" if how.unpinned else "pin"
         try:

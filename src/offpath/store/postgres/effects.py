@@ -54,6 +54,7 @@ def commit_steps(
     Raises ``Conflict`` kinds after taking back what it wrote, so that a caller's transaction may go
     on. All of it happens in the transaction that runs it, or none.
     """
+    # Before the first statement, so that nothing has to be taken back.
     refuse_contributions(effects)
     answers, work = yield from carry_out({0: effects}, now, sql=sql)
     left = yield from groups.writing(work, now, sql=sql)
@@ -182,6 +183,7 @@ def _hold_others(jobs: Sequence[NewJob], gates: Sequence[NewGate], sql: Catalogu
     """Lock the roots that get company, with the watched jobs and the holders to be replaced, in one
     order; True if known jobs are locked, by this or by the look at the watched ones.
     """
+    # What this call adds has no row yet that could be locked.
     new = {job.id for job in jobs}
     roots = {job.group_id for job in jobs if job.group_id is not None} - new
     known = roots.union(*(gate.on for gate in gates)) - new

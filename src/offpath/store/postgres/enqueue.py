@@ -395,6 +395,7 @@ def _answer_repeats(batch: _EnqueueBatch, rows: Iterable[Row]) -> None:
         job, there = batch.jobs[at], known.get(batch.ids[at])
         if there is None:
             left.append(at)
+        # A job from the SQL door has no fingerprint: its id alone makes it a repeat.
         elif there[0] in {job.fingerprint, ""}:
             batch.answer(at, batch.ids[at], there[1])
         else:
@@ -443,6 +444,7 @@ def _replace(batch: _EnqueueBatch, now: datetime | None, sql: Catalogue) -> Quer
         return
     sent = [
         _Sent.of(batch.jobs[at], holder, _NO_GATES, _ALONE)
+        # By id, as all that write rows of known jobs.
         for holder, at in sorted(batch.replacing.items())
     ]
     rows = yield sql["replace_holders"](now=moment(now), batch=to_json(sent))

@@ -35,6 +35,7 @@ from offpath.store.programs.dialect import WRITES, How, Queries, Runner, embed, 
 
 NOW_PATIENCE: Final = 5.0
 """Seconds that a new router waits for open writers of the log, to begin at the present."""
+# Beyond it the numbers are told up to a lower horizon, with the names of those it waits for.
 FACTS_PATIENCE: Final = 1.0
 
 
@@ -53,6 +54,8 @@ class EventTables(PostgresPart):
         found = await self._database.write(lambda: deliveries.lease_steps(request, now, sql=sql))
         if not found.hidden:
             return found.answer
+        # To look behind those that wait walks over them, so it is done only where the quick look
+        # could not see what may go.
         rest = deliveries.rest_of(request, found.answer)
         behind = await self._database.write(
             lambda: deliveries.lease_steps(rest, now, walk=True, sql=sql)
@@ -92,6 +95,8 @@ class EventTables(PostgresPart):
 
     async def declare_router(self, spec: RouterSpec) -> RouterRecord:
         """Add a router, or the routes that it lacks."""
+        # Before the transaction of the router: within it, a wait for open writers would hold its
+        # locks.
         start = await self._start_of(spec)
         return await self.runner.run(lambda d: routers.declare(d, spec, start), WRITES)
 

@@ -16,6 +16,7 @@ from offpath.errors import (
 
 _MISSING = frozenset({"42P01", "3F000"})
 _OUTDATED = frozenset({"42703", "42883", "42704"})
+# The server has undone the transaction in both cases, so a repeat writes nothing twice.
 _AGAIN = frozenset({"40001", "40P01"})
 _FORGOTTEN = frozenset({"26000", "42P05"})
 _PROTOCOL = "08P01"
@@ -26,6 +27,7 @@ _READ_ONLY = "25006"
 _DISK_FULL = "53100"
 _ON_A_STANDBY = frozenset({_READ_ONLY, _UNSUPPORTED, "40001", "40P01"})
 """The errors of a standby: for a write, or for a read that its recovery is in the way of."""
+# A lock that was not free in time, or a statement that was ended at its limit.
 _BUSY = frozenset({"55P03", "57014"})
 _TAKEN = "23505"
 _UNIQUE_KEY = "job_unique"
@@ -43,6 +45,7 @@ _CHANGES_HANDS = frozenset(
 _FORBIDDEN = "42501"
 # Bad values, violated constraints, and rows or keys that are too big for the server.
 _REFUSED_CLASSES = frozenset({"22", "23", "54"})
+# Class 25 is among them for 25P03: the server ends a session that rests in a transaction.
 _GONE_CLASSES = frozenset({"08", "53", "57", "58", "25"})
 
 
@@ -115,6 +118,7 @@ def from_standby(error: psycopg.Error, *, standby: bool) -> bool:
 
     A pooler in between may not pass that on, and then the server's own words tell.
     """
+    # A stale plan has the code of an unsupported statement, and says nothing about a standby.
     if error.sqlstate not in _ON_A_STANDBY or stale(error):
         return False
     return standby or "recovery" in str(error)
@@ -134,6 +138,7 @@ def retryable(error: psycopg.Error) -> bool:
 
 def translated(error: Exception, shown: str) -> StoreError:
     """``error`` as one of ours. ``shown`` is the address without its password."""
+    # Without a code the driver itself has refused the value, and nothing was sent.
     if isinstance(error, psycopg.DataError) and error.sqlstate is None:
         return StoreRejected(f"Postgres cannot store a value: {_text(error)}")
     if isinstance(error, TimeoutError):
@@ -143,6 +148,7 @@ def translated(error: Exception, shown: str) -> StoreError:
     if (counter := behind(error)) is not None:
         return counter
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    # Before the classes: by its class 23 the error would be that of a value, and blame the job.
     if isinstance(error, psycopg.Error) and error.diag.constraint_name == _UNIQUE_KEY:
         return KeyMoved("a unique key changes hands too fast: nothing was written, try again")
     if isinstance(error, psycopg.Error) and pools_statements(error):

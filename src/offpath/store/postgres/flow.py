@@ -34,6 +34,7 @@ class AdmissionTurns:
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
+        # A set: many settlements leave the same key, and one pass does for all of them.
         self._keys: set[str] = set()
 
     def leave(self, keys: Sequence[str]) -> bool:
@@ -149,6 +150,7 @@ def start_steps(
     # It begins whatever runs there. First, since rows of known jobs are locked before new ones.
     beside = sql["beside_suspect"](worker=worker)
     _, alive = yield Send((beside, sql["alive"](worker=worker, now=moment(now))))
+    # Before the job is written: nobody would renew the lease of a worker that is not there.
     if not alive:
         raise not_registered(worker)
     (answer,) = yield from embed(commit_steps(Effects(jobs=(job,)), now, sql=sql))

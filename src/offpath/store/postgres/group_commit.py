@@ -71,6 +71,7 @@ class Joiner:
     async def close(self) -> None:
         """Wait until everything that was asked for has been written or has failed."""
         if self._flight is not None:
+            # Waited for and not awaited: an error of it belongs to the caller who sent the job.
             await asyncio.wait([self._flight])
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -107,6 +108,8 @@ class Joiner:
                 self._company = len(group) > 1 or bool(self._waiting)
                 await self._flush(group)
         finally:
+            # Nothing is awaited between the last look at the line and this, so nobody is left in
+            # it.
             self._task = None
 
     def _next(self) -> list[_Waiting]:
@@ -225,6 +228,7 @@ def _answer(one: _Waiting, answers: list[Enqueued]) -> None:
 
 def _fail(group: Sequence[_Waiting], error: BaseException) -> None:
     for _, answer in group:
+        # A caller that was cancelled has its answer already, and another one would raise.
         if answer.done():
             continue
         if isinstance(error, asyncio.CancelledError):

@@ -112,6 +112,7 @@ def _counts(work: GroupWork, values: dict[str, Value]) -> list[dict[str, Any]]:
             "final": values.get(group, none).final,
             "closing": group in work.closing,
         }
+        # By id, as all that lock rows of groups.
         for group in sorted({*work.ended, *values, *work.closing})
     ]
 

@@ -106,6 +106,7 @@ class JointRunner(PostgresRunner):
         if question is None:
             question = _Question(query, asyncio.get_running_loop().create_future())
             current.questions.append(question)
+        # Who may take long keeps that right where somebody in a hurry asks the same.
         question.call &= how.call
         question.waiting += 1
         try:
@@ -129,6 +130,7 @@ class JointRunner(PostgresRunner):
     async def _answer(self, current: _Round) -> None:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
+        # Closed before it is sent: who comes later would get rows that are older than the question.
         if self._round is current:
             self._round = None
         questions = current.questions
@@ -137,6 +139,7 @@ class JointRunner(PostgresRunner):
         except Exception as error:  # noqa: BLE001 - it is told to those who asked, none may hang
             for each in questions:
                 _fail(each, error)
+        # The task is told to end, and those who asked must not wait for ever.
         except BaseException:
             for each in questions:
                 each.answer.cancel()
@@ -187,6 +190,7 @@ def joined(queries: Sequence[Query]) -> Query:
     return _joined(tuple(query.statement for query in queries))(**params)
 
 
+# A page asks the same each time. Bounded, for the sets of questions differ with their timing.
 @lru_cache(maxsize=256)
 def _joined(statements: tuple[Statement, ...]) -> Statement:
     parts = (

@@ -203,6 +203,7 @@ def _longest(lots: Iterable[tuple[str, tuple[Lot, ...]]]) -> dict[str, tuple[Lot
 def _by_window(
     wanted: Iterable[tuple[str, int]], found: Iterable[tuple[str, int, int]]
 ) -> dict[tuple[str, int], int]:
+    # A window in which nothing happened has no row in the answer.
     sums = dict.fromkeys(wanted, 0)
     sums.update({(name, since): total for name, since, total in found})
     return sums

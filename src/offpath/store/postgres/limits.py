@@ -26,6 +26,7 @@ from offpath.store.programs.dialect import Announced, Rows, Send, Steps, ask
 from offpath.store.sql import Catalogue, Query, Row
 from offpath.store.unreadable import UNREADABLE
 
+# The rows of its keys are held until its commit, and others that admit wait for them.
 AT_ONCE: Final = 1000
 """Jobs that a pass which nobody asked for admits at most."""
 # A pass holds the rows of its keys until its commit, and a cool-down waits for them.
@@ -84,6 +85,7 @@ def admit_steps(
     ids, passes, wait = (_granted_together if lines else _granted)(rates, picked)
     became_ready, _, outlook = yield Send(
         (
+            # By id, as all that write rows of jobs.
             sql["admit_jobs"](ids=to_json(sorted(ids)), now=moment(now)),
             sql["save_limits"](batch=to_json(passes), now=moment(now)),
             sql["limit_outlook"](keys=to_json(given) if given else None, now=moment(now)),
@@ -137,6 +139,7 @@ def _granted_together(rates: Rows, picked: Rows) -> tuple[list[str], list[_Pass]
     """The same where jobs have several limits: the best of all goes first that fits in all of its
     own. Also the seconds until a rate allows what it refused.
     """
+    # One row at least is there: the keys of a pass were made by its first statement.
     now = rates[0][3] / 1e6
     rooms = {row[0]: _room(row, now) for row in rates if not is_joined(row[0])}
     ordered = sorted(picked, key=_place)
@@ -263,6 +266,7 @@ def cool_downs(settlements: Iterable[Settlement]) -> dict[str, float]:
         key, outcome = one.job.limit_key, one.outcome
         if key is not None and isinstance(outcome, Snoozed) and outcome.cool_down is not None:
             first = first_of(key)
+            # The longest of several counts: a shorter one would cut the pause of another short.
             found[first] = max(found.get(first, 0.0), outcome.cool_down)
     return found
 

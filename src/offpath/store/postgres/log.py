@@ -21,6 +21,7 @@ from offpath.store.sql import Catalogue
 _PREPARED: Final = "-1/"
 """The beginning of a prepared transaction's name: one of the writers may have become it."""
 
+# With more writers than looks the newest are joined: a position settles later, never too early.
 _KEPT: Final = 32
 """Looks that wait for their writers at once."""
 
@@ -71,6 +72,7 @@ class Horizon:
     """
 
     def __init__(self) -> None:
+        # A router may run in a caller's transaction, which may be of another thread.
         self._guard = threading.Lock()
         self._settled = 0
         self._looks: list[tuple[int, frozenset[str]]] = []
@@ -123,6 +125,7 @@ class SharedLook:
 
     def __init__(self, look: Callable[[], Awaitable[LogLook]]) -> None:
         self._look = look
+        # One look at a time: whoever waits here shares the next one.
         self._lock = asyncio.Lock()
         self._begun = 0
         self._seen: tuple[int, LogLook] | None = None

@@ -69,6 +69,7 @@ def roles_script(*, schema: str = DEFAULT_SCHEMA) -> str:
     return _transaction_text(sql, ";\n\n".join(sql[name].named for name in _ROLES))
 
 
+# In this order: rights on the views are granted to the roles, so both are there by then.
 _ROLES: Final = ("make_views", "make_roles", "grant_roles")
 
 
@@ -158,6 +159,7 @@ class Migrator:
             except psycopg.errors.LockNotAvailable:
                 if time.monotonic() > until:
                     raise
+                # Before the pause: this transaction holds the turn, and what locks it got.
                 await connection.rollback()
             except _Taken:
                 if time.monotonic() > until:
@@ -172,6 +174,7 @@ class Migrator:
         await self._ask(connection, self._sql["impatience"]())
 
     async def _taken(self, connection: Connection, lock: str) -> None:
+        # Tried and never waited for: who makes an index online waits for every open transaction.
         ((got,),) = await self._ask(connection, self._sql[lock]())
         if not got:
             raise _Taken
@@ -185,6 +188,7 @@ class Migrator:
         online = bool(left) and left[0].online
         done = await self._run(connection, left[0]) if left and not online else None
         await self._ask(connection, self._sql["commit"]())
+        # Only behind the commit: the server makes no index of this kind within a transaction.
         return await self._beside_work(connection, left[0]) if online else done
 
     async def _beside_work(self, connection: Connection, step: SchemaStep) -> Migration | None:
@@ -206,6 +210,8 @@ class Migrator:
             return await self._record(connection, step)
         finally:
             if not connection.closed:
+                # The session goes on to the next step, which must find neither this turn nor these
+                # settings.
                 await self._ask(connection, self._sql["migration_free"]())
                 await connection.execute("reset all")
 

@@ -69,6 +69,7 @@ class NoticeConnection:
             raise NotSent("not connected")
         now = asyncio.get_running_loop().time()
         try:
+            # A connection takes no second query before the first one is answered.
             if not self._answered(connection):
                 if now - self._sent_at > ANSWERS_IN:
                     raise NotSent(f"no answer in {ANSWERS_IN:.0f} s")

@@ -41,6 +41,7 @@ _poll = getattr(select, "poll", None)  # not there on Windows
 class NamedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection whose server's name was looked up in threads of our own."""
 
+    # Made once for each connection: it is looked at before each use.
     _eye: Any = None
 
     @classmethod
@@ -171,6 +172,8 @@ class Pool:
             try:
                 living = await self._answers(connection)
             except BaseException:
+                # Also where the caller is cancelled: the pool counts a connection until it is given
+                # back.
                 await self._discard(connection)
                 raise
             if living:
@@ -213,6 +216,7 @@ class Pool:
         now = asyncio.get_running_loop().time()
         self._asking += 1
         try:
+            # Never without time: the tries before may have used it up, and a free one needs none.
             connection = await self._pool.getconn(timeout=max(until - now, 0.001))
         except PoolClosed:
             raise AppClosed("the store was closed during this call") from None

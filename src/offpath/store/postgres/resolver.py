@@ -46,6 +46,7 @@ async def with_addresses(conninfo: str, resolver: Resolver = _RESOLVER) -> str:
             found += [(one, address, port) for address in await _addresses(one, port, resolver)]
         except NameNotFound as error:
             fault = error
+    # Only where no name is found: one dead name must not keep us from the other hosts.
     if not found:
         raise psycopg.OperationalError(str(fault)) from fault
     return make_conninfo(conninfo, **_params(found, given))
@@ -78,11 +79,13 @@ async def _addresses(host: str, port: str, resolver: Resolver) -> list[str]:
 
 
 def _is_name(host: str) -> bool:
+    # A socket's folder has no address, and neither has an abstract socket, written with @.
     return bool(host) and not host.startswith(("/", "@")) and not _is_address(host)
 
 
 def _is_address(host: str) -> bool:
     try:
+        # Behind a % an address of IPv6 may name the interface to use.
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False

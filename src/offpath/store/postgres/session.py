@@ -47,6 +47,7 @@ _IN_FREE_SESSION: Final[dict[Pin, tuple[str, ...]]] = {"pin": ("pin",), "limit":
 """The same for one that plans by values."""
 
 
+# The pauses between them add up to about two seconds at most.
 _TRIES: Final = 10
 _WAIT: Final = 0.002
 """Seconds, doubled with each attempt: the longest wait before the second one is twice that."""
@@ -143,6 +144,8 @@ class Database:
                 elif isinstance(error, CounterBehind):
                     raise
                 else:
+                    # Repeated after one cut only: a second one means that the server is away, which
+                    # callers must know.
                     lost += _cut_off(error)
                     again = retryable(error) or (harmless and lost == 1 and _cut_off(error))
                     if not again or attempt == _TRIES:
@@ -289,6 +292,8 @@ class Database:
         if connection.closed:
             return
         try:
+            # A rollback that is not answered must not keep the caller: the session ends with the
+            # connection.
             async with asyncio.timeout(POOL_PATIENCE):
                 await connection.rollback()
         except (psycopg.Error, TimeoutError):

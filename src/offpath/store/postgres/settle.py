@@ -45,6 +45,7 @@ from offpath.store.programs.aftermath import KEPT_FAILURES
 from offpath.store.programs.dialect import Announced, Send, Steps, ask, embed
 from offpath.store.sql import Catalogue, Query, Row
 
+# A try for nothing is a round trip, so at most each ninth batch pays for one.
 _SKIPPED: Final = 8
 """Batches that do not try the quick way after one that tried without success."""
 
@@ -82,6 +83,7 @@ def lone_successes(settlements: Sequence[Settlement]) -> bool:
     """True if all of these are successes without effects of jobs that are their own group, whose
     results can be sent as texts that the server splits.
     """
+    # The names of workers are sent with the same separator, and may be any text.
     texts = list[str]({one.job.worker for one in settlements})
     for one in settlements:
         outcome = one.outcome
@@ -333,6 +335,7 @@ def _end(n: int, one: Settlement) -> _JobEnd:
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
+    # Only a retry spends an attempt: a snooze, a wait and a release are nobody's failure.
     match outcome:
         case Succeeded(result=result):
             return {"state": "succeeded", "result": result, "spent": 0}

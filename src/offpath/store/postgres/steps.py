@@ -77,6 +77,7 @@ def moment(now: datetime | None) -> str | None:
 
 def from_micros(micros: int) -> datetime:
     """The time of a whole number of microseconds since 1970."""
+    # Whole numbers throughout: a float of seconds would round the last microsecond.
     return EPOCH + timedelta(microseconds=micros)
 
 

@@ -193,6 +193,7 @@ class PostgresStore(
             await self._database.close()
             raise
         self._loop = asyncio.get_running_loop()
+        # Last, since it marks the store as open: one that could not open may be opened again.
         self._listener = Listener(
             self._address.notify, self._schema, self._sql, self._hints.emit, self._forget_presence
         )
@@ -201,6 +202,7 @@ class PostgresStore(
         """Release every connection; a shared commit under way is finished first."""
         self._loop = None
         self._renewals.close()
+        # In this order: the last commit is still written, then announced, then the connections go.
         await self._joiner.close()
         await self._announcer.close()
         listener, self._listener = self._listener, None
@@ -414,6 +416,8 @@ class PostgresStore(
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
         """Add a worker, and take its presence lock where that is possible."""
         key = deaths.presence_key(self._schema, worker.id)
+        # The lock before the row: a row that counts on a lock which is not there looks like a
+        # death.
         seen = self._listener is not None and await self._listener.hold(key)
         presence = key if seen else None
         await self.runner.run(
@@ -448,6 +452,8 @@ class PostgresStore(
 
     async def deregister(self, worker: str) -> None:
         """Note that a worker has stopped, and drop its lock."""
+        # The row before the lock: a lock that is gone while the row counts on it looks like a
+        # death.
         await self.runner.run(lambda d: workers.deregister(d, worker), WRITES)
         if self._listener is not None:
             await self._listener.drop(deaths.presence_key(self._schema, worker))

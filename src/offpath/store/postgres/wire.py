@@ -151,6 +151,7 @@ class Conversation:
         try:
             self._send(messages if before is None else self._told(messages, queries[1:], before))
             await waiter
+        # Of the connection itself: what a statement is refused for comes as a result.
         except psycopg.Error:
             self._hang_up()
             raise
@@ -252,6 +253,7 @@ class Conversation:
 
     def _watch(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
+        # A watch is of one loop: one that an earlier loop has would never be told.
         if self._loop is not loop:
             self.leave()
             loop.add_reader(self._socket, self._read)
