@@ -30,6 +30,7 @@ def backup(source: str | os.PathLike[str], target: Path) -> int:
         raise StoreUnavailable(f"there is no file {path}: nothing to back up")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise StoreUnavailable(f"cannot write {target}: name a file in a folder that exists")
+    # The rename at the end would put the copy in the place of the file that others have open.
     if target.exists() and target.samefile(path):
         raise StoreUnavailable(f"{target} is the store itself: name another file")
     try:
@@ -49,12 +50,15 @@ def _copied(path: Path, target: Path) -> int:
         part.replace(target)
     finally:
         os.close(number)
+        # After the rename nothing has this name; after an error nothing of the copy is left.
         part.unlink(missing_ok=True)
+    # The new name is an entry of the folder, which a power cut may lose until that is synced.
     _sync_folder(target.parent)
     return size
 
 
 def _vacuum(path: Path, part: Path) -> None:
+    # A fork beside an open connection would spoil the child's locks.
     with GATE:
         session = connect(
             DatabaseFile(path), before=_unwatched, patience=_PATIENCE, create=False, reading=False

@@ -38,6 +38,8 @@ def baseline(known: Sequence[SchemaStep]) -> tuple[Sequence[SchemaStep], str] | 
 
 @lru_cache(maxsize=1)
 def _text() -> str:
+    # A checkout may have changed the ends of lines, and the first line must match as it was
+    # written.
     return FILE.read_text("utf-8").replace("\r\n", "\n")
 
 

@@ -17,6 +17,7 @@ from offpath.store.sqlite.session import SQL, Session
 EVERY: Final = 60.0
 """Seconds between two looks: each walks over jobs, and what it could find is rare."""
 
+# The write lock is held meanwhile, so the look has a bound.
 _AT_ONCE: Final = 10_000
 
 

@@ -39,6 +39,7 @@ def nothing_to_rescue(d: Dialect, presence: Presence) -> Steps[list[Rescued] | N
 
 def _stopped(info: str) -> bool:
     worker = _decode_info(info)
+    # On another machine the same number may be any process.
     return worker.host == socket.gethostname() and stopped(worker.pid)
 
 
@@ -72,5 +73,6 @@ def expire(session: Session, now: int, workers: Sequence[str]) -> list[str]:
     if dead:
         for name in ("free_cursors", "free_claims", "free_messages"):
             session.run(SQL[name](ids=batch(dead), now=now))
+        # What they held of messages and routers is free now, and others need not wait for a poll.
         session.stirred = True
     return dead

@@ -73,6 +73,7 @@ class SqliteDialect(SqliteWording):
         """All that was given is settled: whoever writes has the file alone."""
         for (given,) in (yield SQL["log_horizon"]()):
             return Sight(given)
+        # The table of counters has a row only from the first event on.
         return Sight(0)
 
     def require_present(self) -> Queries[None]:

@@ -114,6 +114,7 @@ def effect_steps(effects: Effects, now: int) -> Queries[list[Enqueued]]:
     A declined operation raises ``LedgerError``, with what was written before it in the transaction.
     """
     jobs, messages, log = effects.jobs, effects.messages, effects.log
+    # Made first, since it may refuse a message: nothing must be written by then.
     writing = Writing(messages, log, now) if messages or log else None
     known = yield from known_gates(jobs, effects.gates, now)
     # Jobs before gates, which count those that are there.
@@ -277,6 +278,7 @@ def _resolved(
         for at in left:
             plan.meet(at)
     except (IdConflict, UniqueConflict):
+        # Before the jobs go, for it asks their rows which of them were announced.
         if any(job.announce for job in jobs):
             yield SQL["undo_announcements"](ids=batch(list(inserted)))
         yield SQL["withdraw"](ids=batch(list(inserted)))

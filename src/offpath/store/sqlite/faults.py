@@ -13,6 +13,7 @@ from offpath.errors import (
     StoreUnavailable,
 )
 
+# PROTOCOL is a race for the locks of the log that lasted too long, so a repeat helps.
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _REJECTED: Final = frozenset(
     {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}

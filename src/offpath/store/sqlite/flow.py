@@ -64,6 +64,7 @@ class Flowing(SqlitePart):
 def start(session: Session, now: int, job: NewJob, worker: str) -> LeasedJob | None:
     """Enqueue a job and hand it to a worker; None when it was not created, or waits for its key."""
     refuse_waiting(job)
+    # Before anything is written: nobody would renew the lease of a worker that is not there.
     if not session.run(SQL["alive"](worker=worker, now=now)):
         raise not_registered(worker)
     session.run(SQL["beside_suspect"](worker=worker))  # it begins whatever runs there

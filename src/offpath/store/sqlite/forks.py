@@ -104,7 +104,9 @@ class ForkGate:
         self._rested = free and me not in self._inside and self._all_closed()
 
     def _all_closed(self) -> bool:
+        # A copy, since a weak set may lose members while it is walked over.
         for each in tuple(self._open):
+            # One that does not close is seen below, and the child then opens no file.
             with contextlib.suppress(OffpathError):
                 each.close()
         return self._idle

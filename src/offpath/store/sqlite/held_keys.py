@@ -83,6 +83,7 @@ def held_key(row: Row) -> HeldKey:
         admitted,
         closed_until,
         bool(paused),
+        # A row may hold any number, and the turn behind it must still fit into a column.
         min(turn, _FAR),
         parts > 0,
     )

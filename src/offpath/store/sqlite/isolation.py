@@ -30,6 +30,7 @@ def isolating(
     try:
         answers = attempt(parts)
     except (Conflict, InvalidArgument, LedgerError, StoreRejected) as error:
+        # Going back leaves the savepoint in place, and the halves would nest theirs in it.
         session.control(SQL["rollback_to_savepoint"])
         session.control(SQL["release_savepoint"])
         if len(parts) == 1:

@@ -99,6 +99,7 @@ def _insert(rows: Sequence[NewRow], now: int) -> Query:
         shared[name] = values[0] if alike else None
         common |= alike << place
         sent.append(nothing if alike else values)
+    # It ends at the id at the latest, which is never taken as alike.
     while sent[-1] is nothing:
         sent.pop()
     _refuse_what_json_cannot_hold(shared.values())

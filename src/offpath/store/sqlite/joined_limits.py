@@ -53,6 +53,7 @@ class JoinedPass:
         if repair and (full := self._full()):
             # Repairs come before the choice, which is made by the counts that they correct.
             lines = self._recount(full)
+            # Read anew after each repair: the counts that the next step decides by have changed.
             self._read()
             self._send_untaken_behind([*full, *lines])
             self._read()
@@ -104,6 +105,7 @@ class JoinedPass:
         others = len(self._session.run(SQL["pick_held"](lanes=batch(lanes), limit=self._limit)))
         last = self._session.run(SQL["held_last"](lanes=batch(lanes)))
         lasts = [Last(*rest) for _, *rest in last]
+        # No more than others can use: a job is not sent behind for nothing.
         back = [(seq, *behind(lasts, self._now)) for seq in untaken[:others]]
         self._session.run(SQL["hold_untaken"](jobs=batch(back), now=self._now))
 

@@ -69,6 +69,7 @@ def nothing_to_lease(session: Session, now: int, request: LeaseRequest) -> Lease
 
 def _any_ready(session: Session, now: int, request: LeaseRequest) -> bool:
     """True if there may be something to hand out, at least of what is ready already."""
+    # A walk of its own: a look must not move the place where the next lease goes on.
     lanes, left = _ready(session, now, request, Walk())
     if left or not lanes or not request.declined:
         return left or bool(lanes)

@@ -67,6 +67,7 @@ class MomentRunner:
     ) -> None:
         self._session = session
         self._block = block
+        # A read whose caller was cancelled may still run in its thread.
         self._using = threading.Lock()
         self._closed = False
 

@@ -34,6 +34,7 @@ from offpath.store.sqlite.parameters import batch, later
 from offpath.store.sqlite.session import SQL, Session
 from offpath.store.unreadable import UNREADABLE
 
+# Whoever settles holds the write lock meanwhile.
 AT_ONCE: Final = 1_000
 """Jobs that a settlement's own pass admits at most."""
 _COUNTED: Final = 1_000_000
@@ -86,6 +87,7 @@ class Admitting:
         A settlement has admitted whoever could go, so this is what most passes find: it takes one
         statement, and no lock where the pass is alone in its transaction.
         """
+        # Below zero, too: behind a clock that was set back the next count would be far away.
         counting = self._counted_at is None or not 0 <= now - self._counted_at < _COUNTED
         if counting:
             self._counted_at = now
@@ -338,4 +340,5 @@ def _remembers(rate: str | None, state: str | None, now: int) -> bool:
             return False
         return now / 1e6 - known.at < 2 * rate_of(rate).per
     except UNREADABLE:
+        # To drop it would forget what it has let in, which nobody can read now.
         return True

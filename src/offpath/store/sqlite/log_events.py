@@ -22,6 +22,7 @@ from offpath.store.sqlite.file import Identity, identity
 _log = logging.getLogger("offpath.store")
 
 _MODIFY: Final = 0x2
+# It is read in the event loop, which must not wait, and no child process is to inherit it.
 _FLAGS: Final = os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 _READ: Final = 4096
 QUIET: Final = 0.002

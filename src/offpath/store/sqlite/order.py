@@ -60,9 +60,11 @@ def choose(
         case Order.PRIORITY:
             return _deepening(session, now, request, "lane_best", lines, {}), ""
         case Order.AGE:
+            # Made by the first lease by age: where nobody leases so, no job pays for it.
             session.run(SQL["age_index"]())
             return _deepening(session, now, request, "lane_oldest", lines, {}), ""
         case Order.BALANCED:
+            # In the same way, by the first lease in turns.
             session.run(SQL["turn_index"]())
             return _balanced(session, now, request, lanes, start)
 

@@ -49,12 +49,14 @@ class SqlitePart:
 
         def noting(session: Session) -> T:
             nonlocal stirred, released
+            # Anew each time: the session is everybody's, and work may be run again.
             session.stirred = session.released = False
             answer = work(session)
             stirred, released = session.stirred, session.released
             return answer
 
         answer = await self._writer.do(noting, peek=peek, relaxed=relaxed, shared=shared)
+        # After the commit: who is woken before it would look and find nothing.
         if stirred:
             self._hints.emit(Hint.MESSAGES)
         if released:

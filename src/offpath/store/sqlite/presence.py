@@ -46,6 +46,7 @@ _log = logging.getLogger("offpath.store")
 _held: dict[int, Path] = {}
 
 
+# Once for all stores: a handler of forks cannot be taken back.
 @cache
 def _watch_forks() -> None:
     os.register_at_fork(after_in_child=_close_inherited)
@@ -113,6 +114,7 @@ class Presence:
         if os.getpid() != self._pid:
             return
         with self._changing:
+            # A copy, since letting go takes them out.
             for worker in tuple(self._locks):
                 self._let_go(worker)
 

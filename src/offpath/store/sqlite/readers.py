@@ -66,6 +66,7 @@ class Readers:
         with self._lock:
             for session in self._sessions:
                 session.interrupt()
+        # The threads end first: a connection must not be closed while one of them uses it.
         self._pool.shutdown(wait=True, cancel_futures=True)
         with GATE:
             for session in self._sessions:

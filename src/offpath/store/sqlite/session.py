@@ -36,6 +36,7 @@ _LOOK_EVERY: Final = 10_000
 """Instructions of SQLite's machine between two looks at the clock: less than a millisecond."""
 _FIRST_PAUSE: Final = 0.0002
 _LONGEST_PAUSE: Final = 0.005
+# Twice what the driver keeps by itself: a statement that is not kept is compiled anew each time.
 _CACHED_STATEMENTS: Final = 256
 _STALL: Final = 0.5
 _GRACE: Final = 1.0

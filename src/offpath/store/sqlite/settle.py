@@ -376,6 +376,7 @@ def _kept(settlements: Iterable[Settlement]) -> float | None:
     """The time for which jobs that die along with these are kept: the longest of them."""
     keeps = [one.keep for one in settlements]
     longest = [keep for keep in keeps if keep is not None]
+    # One that is kept for ever (None) outlasts every number.
     return max(longest) if longest and len(longest) == len(keeps) else None
 
 
@@ -405,6 +406,7 @@ def _columns(
     expires = None if settlement.keep is None else later(now, settlement.keep)
     head = (job.id, job.worker, job.deliveries)
     outcome = settlement.outcome
+    # Only a retry spends an attempt: a snooze, a wait and a release are nobody's failure.
     match outcome:
         case Succeeded(result=result):
             return (*head, "succeeded", result, None, expires)

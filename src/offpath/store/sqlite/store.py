@@ -134,9 +134,11 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
     async def open(self) -> None:
         """Open the file, make or complete its schema, start the threads."""
+        # Two that open at once would start two writers, and one of them would never be ended.
         async with self._opening:
             if self._writer is not None:
                 return
+            # While the store was closed, another file may have been put there rightly.
             self._file.forget()
             await self.migrate()
             self._loop = asyncio.get_running_loop()
@@ -154,10 +156,12 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         self._log_events.stop()
         self._foreign.stop()
         if writer is not None:
+            # The writer first, since what was asked for is still committed.
             writer.finish()
             await in_own_thread(writer.join)
         if readers is not None:
             await in_own_thread(readers.stop)
+        # Last: locks that are free while the worker still writes would look like its death.
         await in_own_thread(self._presence.abandon)
 
     async def migrate(self) -> list[Migration]:
@@ -302,6 +306,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
         if not dead:
             return []
         expired = await self._write(lambda session: deaths.expire(session, self._now(), dead))
+        # Behind the commit: without the file nobody could see this death a second time.
         await self._block(lambda: self._presence.forget(expired))
         return expired
 
@@ -316,6 +321,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
         """Add a worker, or renew its lease; takes its presence lock."""
+        # The lock before the row, which says whether there is one.
         presence = await self._block(lambda: self._presence.hold(worker.id))
         lock = 1 if presence else None
         await self.runner.run(lambda d: workers.register(d, worker, lease_seconds, lock), WRITES)
@@ -358,6 +364,7 @@ class SqliteStore(SqliteEvents, WithinDoors, Flowing, SqliteLedger, SqlStore):
 
     async def deregister(self, worker: str) -> None:
         """A worker is gone; what it holds is up for rescue."""
+        # The row first: after a crash between the two it says that the worker has stopped.
         await self.runner.run(lambda d: workers.deregister(d, worker), WRITES)
         await self._block(lambda: self._presence.release(worker))
 

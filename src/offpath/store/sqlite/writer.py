@@ -130,6 +130,7 @@ class Writer:
         self._file = file
         self._log = LogWatch(file)
         self._checkpoints = Checkpoints(log_of(file.path))
+        # A daemon: a process that ends without closing its store must not hang here.
         self._thread = threading.Thread(target=self._run, name="offpath-sqlite", daemon=True)
         self.polling = False
         """True if the store looks for commits of other connections; change it through
