@@ -37,6 +37,7 @@ def parsed(url: str) -> ServerAddress:
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     prefix = given.pop("prefix", "offpath")
     wait, durability = given.pop("wait", "0"), given.pop("durability", None)
+    # The prefix stands in braces as the tag of all keys, and a brace in it would end that early.
     if not prefix or any(one in "{}" or not one.isprintable() for one in prefix):
         raise ConfigurationError(f"prefix= is a name without braces, not {prefix!r}")
     if not wait.isdigit():

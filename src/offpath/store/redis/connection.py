@@ -76,6 +76,8 @@ class RedisConnection:
             return
         self._pool = ConnectionPool.from_url(
             self.address.url,
+            # Answers have another shape by the third, and they are read here without the driver's
+            # help.
             protocol=2,
             # each call has a limit of its own; a wake-up is waited for without any
             socket_timeout=None,
@@ -138,6 +140,7 @@ class RedisConnection:
         try:
             await self._ask(["FUNCTION", "LOAD", _CODE])
         except ResponseError as error:
+            # Another process was first. The name holds a digest of the text, so it is the same.
             if "already exists" not in str(error):
                 raise
 
@@ -206,6 +209,7 @@ class RedisConnection:
         now = self.given_time()
         with told_as_store_errors():
             name = f"offpath_vouch_{VERSION}"
+            # The shared connection belongs to the event loop, which is blocked when this is called.
             known = self._blocking.fcall(
                 name, 1, self.prefix, worker, now, str(lease_seconds), report or ""
             )

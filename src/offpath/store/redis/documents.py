@@ -25,6 +25,7 @@ from offpath.store.rows.instants import maybe_later
 # A server does nothing else while it answers, so no list is as long as what is kept.
 _LISTED: Final = 10_000
 _MOST_FINDINGS: Final = 1_000
+# What is beyond them ends by its own time.
 _MOST_FREED: Final = 1_000
 _endpoint = msgspec.json.Decoder(Endpoint).decode
 _declaration = msgspec.json.Decoder(Declaration).decode
@@ -88,6 +89,7 @@ async def delete_endpoint(unit: Unit, name: str) -> bool:
 async def put_posts(unit: Unit, posts: Sequence[PostRecord]) -> None:
     """Keep how posts went, the newest of each endpoint."""
     for name in dict.fromkeys(one.endpoint for one in posts):
+        # Only of an endpoint that is there: with one that is deleted, its posts go as well.
         if await _endpoint_of(unit, name) is None:
             continue
         known = read_posts(await unit.hash_field(keys.POSTS, name))
@@ -119,6 +121,7 @@ async def declare(unit: Unit, kind: str, definitions: Mapping[str, str]) -> froz
         if row.last_seen < old:
             unit.run("HDEL", key, keys.pair(name, text))
     live = _live(rows.values(), unit.now)
+    # The newest comes last here, so it is the one that stays.
     newest = {row.name: row.fingerprint for row in reversed(live)}
     return frozenset(name for name, text in definitions.items() if newest[name] != text)
 
@@ -188,6 +191,7 @@ async def accept_finding(unit: Unit, finding: str, reason: str) -> FindingRecord
     """Accept the finding of this id."""
     named = [each.name for each in await findings(unit) if each.id == finding]
     known = await _finding_of(unit, named[0]) if named else None
+    # Since the list was read, another finding may have got the name.
     if known is None or known.id != finding:
         return None
     if known.accepted_at is None:
@@ -260,6 +264,7 @@ async def prune_claims(unit: Unit, limit: int) -> None:
     for key in (each.decode() for each in found):
         known = await unit.hash_field(keys.CLAIMS, key)
         free_at = None if known is None else _claim(known).free_at
+        # Asked of the row, for the claim may have been renewed since the index was read.
         if known is None or (free_at is not None and free_at <= unit.now):
             unit.run("HDEL", keys.CLAIMS, key)
             unit.run("ZREM", keys.CLAIM_ENDS, key)

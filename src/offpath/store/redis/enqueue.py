@@ -44,6 +44,7 @@ class Enqueuer:
         now = await self._connection.now()
         try:
             rows = [new_row(job, now) for job in effects.jobs]
+        # The other way refuses the one that it is about, with an error of its own.
         except UnicodeEncodeError:
             return None
         if not await self._write(rows):
@@ -69,6 +70,7 @@ class Enqueuer:
             while self._waiting:
                 await self._send(self._next())
         finally:
+            # Nothing is awaited between the last look and this, so no caller is left behind.
             self._flying = None
 
     def _next(self) -> list[tuple[list[list[Any]], asyncio.Future[bool]]]:
@@ -126,6 +128,7 @@ async def commit(unit: Unit, effects: Effects) -> list[Enqueued]:
 
 async def load(unit: Unit, all_effects: Sequence[Effects]) -> None:
     """Read all that deciding about these effects needs."""
+    # What cannot be encoded would fail this question for all, and is refused alone later.
     jobs = [
         job for effects in all_effects for job in effects.jobs if not _unreadable(job.id, _key(job))
     ]

@@ -24,6 +24,7 @@ async def cancel(
 
 async def close(unit: Unit, *, limit: int, keep: float | None = None) -> list[ChangedJob]:
     """Cancel up to ``limit`` open members of groups that are closing."""
+    # At least one, since an end of -1 stands for all of them.
     (found,) = await unit.read(["ZRANGE", unit.key(keys.CLOSING), 0, max(limit, 1) - 1])
     if not found:
         return []

@@ -81,6 +81,7 @@ class IndexChanges:
         return [
             *self.commands,
             *(["@ready", lane, *changes] for lane, changes in self._ready.items()),
+            # A member that changes its score is among both: the other way round it would be lost.
             *(["@many", "ZREM", self._prefix + key, gone] for key, gone in self._gone.items()),
             *(["@many", "ZADD", self._prefix + key, new] for key, new in self._added.items()),
             *(

@@ -176,6 +176,8 @@ def place_of(record: JobRecord) -> str:
 
 def place_at(priority: int, run_at: int, job_id: str) -> str:
     """The member under which a job of this priority and time waits."""
+    # Members are compared as texts: so numbers have a fixed width, and the priority is turned
+    # round.
     return f"{2**31 - priority:010d}{run_at + _FIRST:018d}{job_id}"
 
 
@@ -319,6 +321,7 @@ def hash_of(row: StoredJob, before: StoredJob | None) -> list[str]:
     try:
         fields = _hash_of(row, before)
         for each in fields:
+            # Nearly all texts are, which is told without a copy.
             if not each.isascii():
                 each.encode()
     except UnicodeEncodeError as error:

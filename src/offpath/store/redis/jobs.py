@@ -225,6 +225,7 @@ async def prune(unit: Unit, limit: int) -> int:
         ["ZRANGEBYSCORE", unit.key(keys.EXPIRING), "-inf", micros(unit.now), "LIMIT", 0, limit]
     )
     rows = await _each(unit, [each.decode() for each in found])
+    # A job may have been put back since the index was read.
     rows = [row for row in rows if _is_over(row.record, unit.now)]
     for row in rows:
         unit.drop(row)

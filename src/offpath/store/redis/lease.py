@@ -109,6 +109,7 @@ async def lease_suspects(unit: Unit, request: LeaseRequest) -> Leased:
     """Hand out a set of suspects, not begun yet."""
     expires = await unit.hash_field(keys.WORKER + request.worker, "x")
     nobody = Leased(jobs=(), now=unit.now)
+    # A rescue could take the set back while this worker begins it.
     if expires is None or moment(expires.decode()) <= unit.now:
         return nobody
     suspects = await _suspects(unit)

@@ -56,6 +56,7 @@ from offpath.store.rows.messages import (
 _PENDING = MessageState.PENDING
 # As for jobs: a server does nothing else while it answers.
 _AT_ONCE: Final = 200
+# Of a stream with more of them, the others are due again when their leases end.
 _MOST_FREED: Final = 1_000
 # A member begins with its position, so that equal times are in the order of writing.
 _POSITION_DIGITS: Final = 16

@@ -64,7 +64,10 @@ class RedisPresence:
                 was_there, self._descriptor = self._descriptor, None
                 with suppress(RedisError, OSError):
                     await connection.disconnect()
+            # Also where it failed: who registers must not wait for a server that is away.
             self._tried.set()
+            # At once after a cut, so that others do not miss it; otherwise at the pace of the
+            # tries.
             await asyncio.sleep(0 if was_there else _EVERY)
 
     async def _hold(self, connection: AbstractConnection, channel: str) -> None:

@@ -66,6 +66,7 @@ async def find(
     async for job in _walk(unit, where, after=after, newest=newest):
         if len(items) == limit:
             return Page(items=tuple(items), next=items[-1].id)
+        # Only the last failure: a page of whole histories would be large.
         items.append(replace(job, failures=job.failures[-1:]))
     return Page(items=tuple(items))
 

@@ -112,6 +112,7 @@ class RedisStore(RedisLife):
 
     async def register(self, worker: WorkerInfo, *, lease_seconds: float) -> bool:
         """Add a worker; whether others see its death is asked of the server."""
+        # The presence before the row: others would miss at once what the row says is there.
         seen = await self._connection.shown()
         token = self._connection.presence.token
         await self._do(lambda unit: workers.register(unit, worker, lease_seconds, token))
@@ -159,6 +160,7 @@ class RedisStore(RedisLife):
     async def lease_messages(self, request: MessageRequest) -> LeasedMessages:
         """Hand out messages that are due."""
         leased = await self._do(lambda unit: messages.lease(unit, request))
+        # Behind the write: what was handed out is due again when its lease ends.
         return replace(leased, due_in=await messages.due_in(await self._look(), request))
 
     settle_messages = writing(messages.settle)

@@ -381,6 +381,8 @@ class Unit:
             return True
         self._check_rows()
         checks = [[key, field, value] for (key, field), value in self._checks.items()]
+        # The kinds of keys go along: nothing is rolled back there, so all is checked before it
+        # writes.
         answers = await self._connection.call(
             "apply" if grows else "go_on", packed([checks, self._types(commands), commands])
         )

@@ -50,6 +50,7 @@ class Wire:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._has_connected)
+        # Shielded: a caller that gives up must not end it for the others.
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> _OneConnection:
@@ -100,6 +101,8 @@ class _OneConnection:
                 return await answer
         except TimeoutError:
             error = NoAnswer(f"no answer within {timeout:g} s")
+            # Answers are told apart by their order alone, so behind a missing one none can be
+            # trusted.
             self._break(error)
             raise error from None
 
@@ -114,6 +117,8 @@ class _OneConnection:
                 number, asked = self._waiting[0]
                 if len(answers) == number:
                     self._waiting.popleft()
+                    # A caller that has gone keeps its place in the line, or the others would get
+                    # its answer.
                     if not asked.done():
                         asked.set_result(answers)
                     answers = []
