@@ -92,6 +92,7 @@ class JobSelection:
         self._offer_again(now)
         # A lease that was on its way as it was declined may bring it again: it goes to the end.
         self._passed_over.pop(run.job.id, None)
+        # One that is not remembered counts as asked about long ago, so it is asked about now.
         known = self._declined.pop(run.job.id, None) or _Declined(times=0, asked_at=now - QUIET)
         if now - known.asked_at >= QUIET:
             # Asked anew only after the quiet time: a predicate of the user's is not called for each
@@ -146,4 +147,5 @@ def declined(delay: float) -> Snoozed | Released:
 
 
 def _grown(times: int) -> float:
+    # The exponent is bounded first: a float has no room for a thousand doublings.
     return float(min(SHORTEST * 2.0 ** min(times - 1, 30), LONGEST))

@@ -145,6 +145,7 @@ class AppWorker(Worker):
             self._also(spec)
 
     def _also(self, spec: LoopSpec) -> None:
+        # Loops are kept by name: a second one would replace the first, which would go on unseen.
         if self.stopping or any(loop.name == spec.name for loop in self.loops()):
             return
         if self._stays:

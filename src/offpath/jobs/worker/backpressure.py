@@ -58,6 +58,7 @@ class Brake:
         except Exception as error:  # noqa: BLE001 - reported; the worker goes on
             self._report(error, "backpressure")
             self._failures += 1
+            # The exponent is bounded first: a float has no room for a thousand doublings.
             return min(FIRST_BACKOFF * 2.0 ** min(self._failures - 1, 30), LONGEST_BACKOFF)
         self._failures = 0
         return seconds
@@ -75,6 +76,7 @@ def _seconds(answer: object) -> float:
 
 
 def _number(value: object) -> TypeGuard[float]:
+    # Python counts True as 1, and a hook that returns it has named no time.
     return isinstance(value, int | float) and value is not True and math.isfinite(value)
 
 

@@ -134,6 +134,7 @@ class Batches:
 
     def flush(self) -> None:
         """Wait for no more jobs: run those that have been collected."""
+        # A copy, since closing takes them out.
         for name, call in tuple(self._collecting.items()):
             call.ready.set()
             self._close(name, call)
@@ -209,6 +210,7 @@ class Batches:
         is_async = runs[0].task.is_async
         stand_by(self._standby(runs[0]))
         fn = self._handler(call.spec, runs)
+        # Of an async handler alone: a thread cannot be cancelled, and is told by its context.
         call.inside = is_async
         try:
             if is_async:

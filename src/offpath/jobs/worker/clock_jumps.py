@@ -31,6 +31,7 @@ class Jumps:
         apart = self._now_apart()
         if abs(apart - self._apart) > LEAST:
             self._until = self._clock.monotonic() + self._grace
+        # Anew each time, or the slow correction of a clock would add up to a jump.
         self._apart = apart
         return self._clock.monotonic() < self._until
 

@@ -28,6 +28,7 @@ def concluded(run: Run, value: Any, limit: int) -> Succeeded:  # noqa: ANN401 - 
         succeeded = _succeeded(run, value, limit)
         if context is not None:
             context.require_bounded()
+    # These have verdicts of their own, and must not become errors of a result.
     except (PlanError, GateError):
         raise
     except (InvalidArgument, UnsupportedType) as error:

@@ -150,6 +150,7 @@ class Engine:
         self.stopping = self.heartbeat.stopping = True
         self.claimer.open, self.claimer.told = False, True
         self._put_back()
+        # They wait in tasks of their own, which by the mark do not settle them a second time.
         for run in self.quarantine.waiting():
             run.given_up = True
             self._put_off(run, Released())
@@ -228,6 +229,7 @@ class Engine:
     async def _attempt(self, run: Run) -> None:
         run.runner = asyncio.current_task()  # it may have begun before whoever began it knows it
         cleared = await self.quarantine.cleared(run)
+        # Whoever gave it up has settled it.
         if run.given_up:
             return
         if not cleared:

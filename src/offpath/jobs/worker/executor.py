@@ -72,6 +72,7 @@ class Executor:
         try:
             succeeded = await self._run(run, args, kwargs)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything
+            # Before it is judged: the time of the app's classifier is not the handler's.
             self._end(run)
             if run.running is not None:
                 run.raised = error

@@ -59,6 +59,7 @@ class FallingBehind:
             self._since = now
         if now - self._since < self._after or not self._to_tell(now):
             return _EMPTY
+        # Only now, since the count asks the store: a worker that is full for a moment asks nothing.
         queued = await self._queued()
         if queued == 0 or not self._full():  # it does not keep anybody waiting, or has caught up
             self._since = self._told_at = None

@@ -288,6 +288,7 @@ class Hand:
 
     def let_go(self, run: Run) -> None:
         """Hold a run no longer: its end is recorded, or is not ours to record."""
+        # By identity: a newer run of the same job may have its place.
         if self._held.get(run.job.id) is run:
             del self._held[run.job.id]
         else:
@@ -296,6 +297,7 @@ class Hand:
 
     def by_task(self) -> dict[str, int]:
         """The number of slots that each task uses. May be called from any thread."""
+        # Copied in one step, since the loop's thread changes it meanwhile.
         return {name: busy for name, busy in self._busy_by_task.copy().items() if busy > 0}
 
     def jobs(self) -> list[LeasedJob]:

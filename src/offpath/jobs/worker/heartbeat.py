@@ -140,6 +140,7 @@ class Heartbeat:
         """Somebody else may run these jobs now: tell their handlers, and say so once."""
         lost = [run for run in runs if self._watch.interrupt(run, Interruption.LOST)]
         if lost:
+            # A few are enough to find them by, and a worker may lose hundreds at once.
             ids = ", ".join(run.job.id for run in lost[:5])
             msg = f"{len(lost)} running jobs are no longer this worker's: {ids}"
             self._report(LeaseLost(msg), "lease")

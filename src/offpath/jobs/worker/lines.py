@@ -73,6 +73,7 @@ class OrderLines:
         if all_of_it or len(line.seen) > MOST_QUEUES:
             line.seen.clear()
             line.turn = max(each.turn for each in self._lines)
+        # Only the differences count, and without this the numbers would grow for ever.
         least = min(each.turn for each in self._lines)
         for each in self._lines:
             each.turn -= least

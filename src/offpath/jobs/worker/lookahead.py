@@ -37,6 +37,7 @@ class Lookahead:
 
     def __init__(self, hand: Hand) -> None:
         self._hand = hand
+        # As if jobs were long: nothing is taken ahead before many were short.
         self._average = SHORT * 10
         self._worthwhile = hand.capacity >= FEWEST_SLOTS
         self._timer: asyncio.TimerHandle | None = None
@@ -65,6 +66,7 @@ class Lookahead:
         if oldest is not then:
             self.waits(loop, put_back)
             return
+        # From the beginning again: what was taken ahead did not get a slot in time.
         self._average = SHORT * 10
         self._hand.ahead = 0
         put_back()

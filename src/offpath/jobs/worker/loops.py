@@ -94,6 +94,7 @@ class Loops:
 
     def statuses(self) -> list[LoopStatus]:
         """The facts of each. May be called from any thread."""
+        # A copy: another thread may ask while the loop's own adds some.
         return [loop.status() for loop in tuple(self._loops.values())]
 
     # -- waking ----------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ def caught(callback: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def handle(_number: int, _frame: Any) -> None:  # noqa: ANN401 - a frame, unused
+        # Python calls this between any two instructions, so the work is left to a turn of the loop.
         loop.call_soon_threadsafe(callback)
 
     before = {number: signal.signal(number, handle) for number in STOPPING}

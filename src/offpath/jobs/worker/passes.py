@@ -91,6 +91,7 @@ class Timed:
             answer = self._cancel()
             if inspect.isawaitable(answer):
                 await answer
+        # A pass that stops its own timer must not wait for itself.
         if self._now is not None and self._now is not asyncio.current_task():
             await asyncio.wait({self._now})
 

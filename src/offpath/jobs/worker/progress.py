@@ -34,6 +34,7 @@ class ProgressWriter:
         self._clock = clock
         self._lost = lost
         self._report = report
+        # A set in order: who told first is written first.
         self._reported: dict[Run, None] = {}
         self.wake: Callable[[], None] = silent
         """Makes the next step come soon; set by whoever repeats it."""

@@ -36,6 +36,7 @@ class Requests:
         self._tasks = tasks
         self._active = active
         self._stop = stop
+        # The store repeats a request with each heartbeat until its answer is written.
         self._heard: set[str] = set()
 
     def heard(self, asked: Sequence[WorkerAsk]) -> None:

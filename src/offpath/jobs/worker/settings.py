@@ -49,6 +49,7 @@ def overridden(settings: Settings, overrides: WorkerOverrides) -> Settings:
 def _checked_queues(queues: object) -> object:
     """Queues whose limits are numbers of jobs. Raises ``InvalidArgument``."""
     for name, most in queues.items() if isinstance(queues, Mapping) else ():
+        # By its exact type, for Python counts True as the number 1.
         if most is not None and (type(most) is not int or most < 1):
             raise InvalidArgument(
                 f"queue {name!r}: how many of its jobs run at once is 1 or more, or None, not "

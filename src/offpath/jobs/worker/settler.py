@@ -25,6 +25,7 @@ BATCH = 500
 """Most settlements in one commit."""
 TOLD = 10.0
 """Seconds after which a worker is not ready whose ends are not recorded."""
+# First with the store's words in its failure, then with nothing foreign in it.
 _REFUSALS = 2
 """The number of times that an end is rewritten when the store refuses it."""
 PROBE = 0.5
@@ -80,6 +81,7 @@ class Settler:
         May be called from any thread.
         """
         now = self._monotonic()
+        # Copied in one step: another thread may ask while the loop's sends the next batch.
         firsts = (next(iter(tuple(self._sent)), None), self._locked.oldest, *self._next_in_line())
         aged = [(now - run.ended_at, run) for run in firsts if run and run.ended_at is not None]
         if not aged:

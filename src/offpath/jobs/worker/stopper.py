@@ -105,6 +105,7 @@ class Stopper:
         task = asyncio.ensure_future(call)
         over = asyncio.Event()
         task.add_done_callback(lambda _: over.set())
+        # By the injected clock, which a plain timeout would not ask.
         await self._clock.wait(over, LEAVE_GRACE)
         if not task.done():
             task.cancel()

@@ -53,6 +53,7 @@ class Unclaimed:
         not this worker that will.
         """
         found: dict[Name, Backlog] = {}
+        # Mostly there are none, and the list of workers is not asked for.
         if others := [one for one in due if not self._is_ours(one)]:
             live = [one.info for one in await self._store.workers() if one.gone_at is None]
             found = {name: one for one in others if (name := unknown(one, live))}

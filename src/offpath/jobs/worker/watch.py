@@ -74,6 +74,7 @@ class Watch:
         # compaction.
         if len(self._alarms) >= self._full:
             self._compact()
+        # The number tells alarms of one moment apart, for runs cannot be compared.
         entry = (when, next(self._order), run, what)
         heapq.heappush(self._alarms, entry)
         if self._alarms[0] is entry:
