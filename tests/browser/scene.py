@@ -57,7 +57,9 @@ def make_app(url: str, lively: str = LIVELY) -> offpath.App:
     async def album(ctx: offpath.Context, pictures: int) -> offpath.Plan[None, object]:
         """Resize every picture, export them, and have somebody approve them."""
         several = [resize.job(n) for n in range(pictures)]
-        return ctx.queue(*several, export.job(month="2026-12")).next(approve.job())
+        return ctx.queue(*several, export.job(month="2026-12")).next(
+            approve.job(), timeout=timedelta(days=2)
+        )
 
     @app.task
     async def nightly_report() -> None:

@@ -117,6 +117,31 @@ async def test_a_page_stays_fresh_and_keeps_what_is_open(
     assert await page.get_by_text("raise ConnectionResetError").is_visible()
 
 
+async def test_a_group_is_a_graph_or_a_table_and_stays_what_was_chosen(
+    page: Page, site: Served, paths: list[str], axe: str, scene: str
+) -> None:
+    album = [one for one in paths if one.startswith("groups/")][-1]
+    await page.goto(f"{site.url}/{album}")
+    graph, table = page.locator(".graph"), page.locator("#graph-table table")
+    assert await graph.is_visible()
+    assert not await table.is_visible()
+    await page.locator("summary", has_text="Table").press("Enter")
+    assert await table.is_visible()
+    assert not await graph.is_visible()
+    await page.locator("summary", has_text="Show members").click()
+    assert await barriers(page, axe) == []
+    async with make_app(scene) as app:
+        (held,) = (await app.jobs.find(task="approve")).items
+        await app.jobs.cancel(held.id)
+    await page.locator("#live .state", has_text="cancelled").first.wait_for()
+    assert await page.get_by_text("Show members").locator("..").get_by_role("link").count() > 1
+    assert await table.is_visible()
+    await page.locator("summary", has_text="Graph").click()
+    await page.get_by_text("show members", exact=True).click()
+    await page.wait_for_url("**/jobs?group=*&task=resize&parent=*")
+    assert await page.locator("tbody tr").count() == 30
+
+
 async def test_new_rows_are_offered_and_move_nothing_until_they_are_taken(
     page: Page, site: Served, scene: str
 ) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
 
 from offpath.model.brief import GateBrief, GateWatch, GraphMember, GroupGraph
+from offpath.model.gate import GateState
 
 MOST_NODES: Final = 300
 """Nodes that are drawn at most."""
@@ -40,6 +42,10 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     """The first ids of a bundle."""
     depth: int
     """The longest way to it."""
+    parent: str | None = None
+    """The job that queued all its members; None where several did, none did, and of a gate."""
+    deadline: datetime | None = None
+    """The time at which an open gate gives up; None without one, and of jobs."""
 
 
 class GraphEdge(Struct, frozen=True, kw_only=True, order=True):
@@ -214,6 +220,7 @@ def _places(known: _Known, fold: _Fold) -> tuple[dict[str, str], list[GraphNode]
 
 def _node(part: Sequence[GraphMember], depth: int) -> GraphNode:
     tasks = sorted({one.task for one in part})
+    parents = {one.parent for one in part}
     return GraphNode(
         id=part[0].id,
         kind="job" if len(part) == 1 else "bundle",
@@ -223,6 +230,7 @@ def _node(part: Sequence[GraphMember], depth: int) -> GraphNode:
         states=_counted(one.state.value for one in part),
         sample=() if len(part) == 1 else tuple(one.id for one in part[:_SAMPLE]),
         depth=depth,
+        parent=parents.pop() if len(parents) == 1 else None,
     )
 
 
@@ -236,6 +244,7 @@ def _gate(gate: GateBrief, depth: int) -> GraphNode:
         states={gate.state.value: 1},
         sample=(),
         depth=depth,
+        deadline=gate.deadline if gate.state is GateState.OPEN else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,11 +21,17 @@ def member(number: int, task: str = "resize", **fields: object) -> GraphMember:
     return GraphMember(id=f"j{number:05}", task=task, state=state, **fields)  # type: ignore[arg-type]
 
 
-def watch(gate: str, on: tuple[str, ...]) -> GateWatch:
+def watch(
+    gate: str,
+    on: tuple[str, ...],
+    state: GateState = GateState.OPEN,
+    deadline: datetime | None = None,
+) -> GateWatch:
     """A gate on all of these."""
     brief = GateBrief(
         id=gate,
-        state=GateState.OPEN,
+        state=state,
+        deadline=deadline,
         need=len(on),
         of=Counting.SUCCEEDED,
         watched=len(on),
@@ -74,6 +81,27 @@ def test_a_large_fan_out_is_one_bundle_between_its_root_and_its_gate() -> None:
         (gate, "j03001", "waits", 1),
     }
     assert drawn.nodes[1].states == {state.value: 500 for state in sorted(JobState)}
+
+
+def test_a_bundle_names_the_job_that_queued_all_of_it() -> None:
+    (bundle,) = (node for node in draw(checkout(40)).nodes if node.kind == "bundle")
+    assert bundle.parent == "j00000"
+    two = [member(n, parent=f"p{n % 2}", gate="g1") for n in range(700)]
+    given = GroupGraph(members=tuple(two), watches=(watch("g1", ()),), more=False)
+    (folded,) = (node for node in draw(given, most=2).nodes if node.kind == "bundle")
+    assert (folded.jobs, folded.parent) == (700, None)
+
+
+@pytest.mark.parametrize("state", list(GateState))
+def test_a_gate_that_waits_says_until_when(state: GateState) -> None:
+    at = datetime(2026, 12, 1, 18, tzinfo=UTC)
+    given = GroupGraph(
+        members=(member(1), member(2, gate="g1")),
+        watches=(watch("g1", ("j00001",), state, at),),
+        more=False,
+    )
+    (gate,) = (node for node in draw(given).nodes if node.kind == "gate")
+    assert gate.deadline == (at if state is GateState.OPEN else None)
 
 
 def test_twelve_that_are_alike_stay_apart_and_thirteen_do_not() -> None:

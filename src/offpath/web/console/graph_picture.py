@@ -7,12 +7,15 @@ them, so that few ways cross. It is drawn on the server: it needs no script, and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
 
-WIDTH: Final = 176
+WIDTH: Final = 192
 HEIGHT: Final = 44
+BUNDLE_HEIGHT: Final = 62
+"""Of a bundle, which says below how its members are shown."""
 _GAP: Final = 48
 """Between two columns."""
 _SPACE: Final = 16
@@ -22,6 +25,8 @@ _LONGEST: Final = 20
 """Characters of a name that fit into a node."""
 _WORST: Final = ("dead", "running", "blocked", "queued", "pending", "cancelled", "succeeded")
 """States by which a node is coloured, the one that matters most first."""
+_SHOWN: Final = 3
+"""States of a bundle that fit into its node with their numbers."""
 
 
 class NodePicture(Struct, frozen=True):
@@ -34,6 +39,15 @@ class NodePicture(Struct, frozen=True):
     state: str
     """The state that matters most in it."""
     states: Mapping[str, int]
+    """Those that fit into it, the one that matters most first."""
+    further: bool
+    """True if it has members in further states."""
+    told: str
+    """All of it in words."""
+    task: str | None
+    parent: str | None
+    deadline: datetime | None
+    height: int
     x: int
     y: int
 
@@ -46,6 +60,8 @@ class GraphPicture(Struct, frozen=True):
     nodes: Sequence[NodePicture]
     ways: Sequence[tuple[str, str]]
     """The kind and the path of each way."""
+    states: Sequence[str]
+    """The states that occur in it, the one that matters most first."""
 
 
 def picture_of(graph: Mapping[str, Any]) -> GraphPicture:
@@ -54,25 +70,41 @@ def picture_of(graph: Mapping[str, Any]) -> GraphPicture:
     # Who queued a job that waits says little beside what it waits for; the table has both.
     waiting = {way["target"] for way in graph["edges"] if way["kind"] == "waits"}
     columns = _columns(graph["nodes"], before)
-    tallest = max((len(column) for column in columns), default=0)
+    tallest = max((_length(column) for column in columns), default=0)
     places: dict[str, tuple[int, int]] = {}
+    middles: dict[str, tuple[int, int]] = {}
     for across, column in enumerate(columns):
-        top = (tallest - len(column)) * (HEIGHT + _SPACE) // 2
-        for down, node in enumerate(column):
-            places[node["id"]] = (
-                _EDGE + across * (WIDTH + _GAP),
-                _EDGE + top + down * (HEIGHT + _SPACE),
-            )
+        x = _EDGE + across * (WIDTH + _GAP)
+        y = _EDGE + (tallest - _length(column)) // 2
+        for node in column:
+            places[node["id"]] = (x, y)
+            middles[node["id"]] = (x, y + _height(node) // 2)
+            y += _height(node) + _SPACE
+    present = {state for node in graph["nodes"] if node["jobs"] for state in node["states"]}
     return GraphPicture(
         width=2 * _EDGE + max(len(columns) * (WIDTH + _GAP) - _GAP, 0),
-        height=2 * _EDGE + max(tallest * (HEIGHT + _SPACE) - _SPACE, 0),
+        height=2 * _EDGE + tallest,
         nodes=tuple(_node(node, places[node["id"]]) for node in graph["nodes"]),
         ways=tuple(
-            (way["kind"], _curve(places[way["source"]], places[way["target"]]))
+            (way["kind"], _curve(middles[way["source"]], middles[way["target"]]))
             for way in graph["edges"]
             if way["kind"] != "queued" or way["target"] not in waiting
         ),
+        states=sorted(present, key=_weight),
     )
+
+
+def _height(node: Mapping[str, Any]) -> int:
+    return BUNDLE_HEIGHT if node["kind"] == "bundle" else HEIGHT
+
+
+def _length(column: Sequence[Mapping[str, Any]]) -> int:
+    """The height of a column with the spaces in it."""
+    return sum(_height(node) + _SPACE for node in column) - _SPACE
+
+
+def _weight(state: str) -> tuple[int, str]:
+    return (_WORST.index(state) if state in _WORST else len(_WORST), state)
 
 
 def _sources(graph: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -107,23 +139,38 @@ def _middle(
 
 def _node(node: Mapping[str, Any], place: tuple[int, int]) -> NodePicture:
     states: Mapping[str, int] = node["states"]
-    worst = next((one for one in _WORST if states.get(one)), next(iter(states), ""))
+    ordered = sorted(states, key=_weight)
     text = node["text"]
     return NodePicture(
         id=node["id"],
         kind=node["kind"],
         text=text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…",
         jobs=node["jobs"],
-        state=worst,
-        states=states,
+        state=ordered[0] if ordered else "",
+        states={state: states[state] for state in ordered[:_SHOWN]},
+        further=len(ordered) > _SHOWN,
+        told=_in_words(node, ordered),
+        task=node["task"],
+        parent=node["parent"],
+        deadline=node["deadline"],
+        height=_height(node),
         x=place[0],
         y=place[1],
     )
 
 
+def _in_words(node: Mapping[str, Any], ordered: Sequence[str]) -> str:
+    if node["kind"] == "gate":
+        return f"gate: {node['text']}, {ordered[0].replace('_', ' ')}"
+    if node["jobs"] == 1:
+        return f"{node['text']}: {ordered[0]}"
+    counts = ", ".join(f"{node['states'][state]:,} {state}" for state in ordered)
+    return f"{node['text']}, {node['jobs']:,} jobs: {counts}"
+
+
 def _curve(source: tuple[int, int], target: tuple[int, int]) -> str:
     """The path of a way: out of the right side of one node, into the left side of another."""
-    x1, y1 = source[0] + WIDTH, source[1] + HEIGHT // 2
-    x2, y2 = target[0], target[1] + HEIGHT // 2
+    x1, y1 = source[0] + WIDTH, source[1]
+    x2, y2 = target
     bend = max((x2 - x1) // 2, 16)
     return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"

@@ -69,6 +69,7 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "dry": ("◌", "paused"),
     "unsatisfiable": ("✖", "failed"),
     "expired": ("✖", "failed"),
+    "timed": ("✖", "failed"),
     "unknown": ("·", "ended"),
     "delivered": ("✔", "succeeded"),
     "refused": ("✖", "failed"),
@@ -124,6 +125,7 @@ class Pages:
             sign=lambda state: _sign(state)[0],
             timing=_timing,
             explained=explained,
+            until=_until,
             in_zone=_in_zone,
             tone=lambda state: _sign(state)[1],
             without=lambda values, name: {k: v for k, v in values.items() if k != name},
@@ -172,6 +174,12 @@ def _ago(moment: datetime | None, now: datetime) -> str:
 
 def _clock(moment: datetime | None) -> str:
     return "–" if moment is None else moment.astimezone(UTC).strftime("%H:%M:%S")
+
+
+def _until(moment: datetime, now: datetime) -> str:
+    """A time to come in UTC: its hour where it is near, otherwise its day, too."""
+    near = abs(moment - now) < timedelta(hours=12)
+    return moment.astimezone(UTC).strftime("%H:%M" if near else "%d %b %H:%M")
 
 
 def _exact(moment: datetime | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from datetime import datetime
 from urllib.parse import urlencode
 
 import msgspec
@@ -144,5 +145,23 @@ async def test_a_bundle_leads_to_its_members_and_a_group_says_how_many_it_has(si
     graph = (await site.get(f"/api/v1/groups/{album}/graph")).document
     assert {one["task"] for one in graph["nodes"] if one["kind"] == "bundle"} == {"resize"}
     page = (await site.get(f"/groups/{album}")).text
-    assert f'href="/jobs?group={album}&amp;task=resize"' in page
-    assert f" of {graph['members']} open, " in page
+    assert f'href="/jobs?group={album}&amp;task=resize&amp;parent={album}"' in page
+    assert "open 2 of " in page
+    for one in next(each["sample"] for each in graph["nodes"] if each["kind"] == "bundle"):
+        assert f'<li><a href="/jobs/{one}">' in page
+    legend = page.partition('class="legend">')[2].partition("</p>")[0]
+    assert re.findall(r"</span> (\w+)</span>", legend) == ["blocked", "queued", "succeeded"]
+
+
+async def test_the_gate_of_a_group_says_until_when_it_waits(site: Site) -> None:
+    """In its drawing, and in the table beside it."""
+    groups = (await site.get("/api/v1/groups")).document["items"]
+    album = next(one["id"] for one in groups if one["task"] == "album")
+    graph = (await site.get(f"/api/v1/groups/{album}/graph")).document
+    (gate,) = (one for one in graph["nodes"] if one["kind"] == "gate")
+    until = datetime.fromisoformat(gate["deadline"])
+    page = (await site.get(f"/groups/{album}")).text
+    assert f"● open until {until:%d %b %H:%M}</text>" in page
+    assert f"until {until.isoformat(timespec='milliseconds')}</title>" in page
+    table = page.partition('id="graph-table"')[2]
+    assert f'until <time datetime="{until.isoformat(timespec="milliseconds")}"' in table

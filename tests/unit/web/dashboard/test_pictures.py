@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offpath.operating.stats_views import StatPoint
 from offpath.web.console.charts import LineChart, charts_of
-from offpath.web.console.graph_picture import HEIGHT, WIDTH, picture_of
+from offpath.web.console.graph_picture import BUNDLE_HEIGHT, HEIGHT, WIDTH, picture_of
 from offpath.web.console.timeline import SCALE, timeline_of
 
 T0 = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -21,7 +21,12 @@ FAILED = {"attempt": 1, "kind": "error", "worker": "w"}
 def node(name: str, depth: int, **others: Any) -> dict[str, Any]:
     """A node of a plain graph."""
     return {"id": name, "kind": "job", "text": name, "jobs": 1, "states": {"queued": 1},
-            "depth": depth, **others}  # fmt: skip
+            "task": name, "parent": None, "deadline": None, "depth": depth, **others}  # fmt: skip
+
+
+def bundle(name: str, states: dict[str, int], depth: int = 0) -> dict[str, Any]:
+    """A node of several jobs."""
+    return node(name, depth, kind="bundle", jobs=sum(states.values()), states=states)
 
 
 def way(source: str, target: str, kind: str = "queued") -> dict[str, Any]:
@@ -38,17 +43,21 @@ def test_nodes_stand_in_columns_by_their_depth() -> None:
     assert len(drawn.ways) == 3
 
 
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=80))
-def test_no_two_nodes_overlap_and_all_are_inside(depths: list[int]) -> None:
-    nodes = [node(f"n{at}", depth) for at, depth in enumerate(depths)]
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=80))
+def test_no_two_nodes_overlap_and_all_are_inside(given: list[tuple[int, bool]]) -> None:
+    nodes = [
+        bundle(f"n{at}", {"dead": 13}, depth) if several else node(f"n{at}", depth)
+        for at, (depth, several) in enumerate(given)
+    ]
     drawn = picture_of({"nodes": nodes, "edges": []})
     assert {one.id for one in drawn.nodes} == {one["id"] for one in nodes}
     for one in drawn.nodes:
         assert 0 <= one.x <= drawn.width - WIDTH
-        assert 0 <= one.y <= drawn.height - HEIGHT
+        assert 0 <= one.y <= drawn.height - one.height
     for at, one in enumerate(drawn.nodes):
         for other in drawn.nodes[at + 1 :]:
-            assert abs(one.x - other.x) >= WIDTH or abs(one.y - other.y) >= HEIGHT
+            upper, lower = sorted((one, other), key=lambda each: each.y)
+            assert abs(one.x - other.x) >= WIDTH or lower.y - upper.y >= upper.height
 
 
 def test_what_leads_to_a_node_decides_on_its_row() -> None:
@@ -68,6 +77,24 @@ def test_a_bundle_is_coloured_by_what_matters_most_in_it() -> None:
     states = {"succeeded": 2_184, "running": 48, "dead": 1}
     drawn = picture_of({"nodes": [node("a", 0, jobs=2_233, states=states)], "edges": []})
     assert drawn.nodes[0].state == "dead"
+
+
+def test_a_bundle_counts_the_states_that_matter_most_and_has_room_for_a_link() -> None:
+    states = {"blocked": 5, "dead": 1, "queued": 7, "running": 48, "succeeded": 2_184}
+    drawn = picture_of({"nodes": [bundle("a", states), node("b", 0)], "edges": []})
+    one, other = drawn.nodes
+    assert list(one.states.items()) == [("dead", 1), ("running", 48), ("blocked", 5)]
+    assert one.further
+    assert one.told == ("a, 2,245 jobs: 1 dead, 48 running, 5 blocked, 7 queued, 2,184 succeeded")
+    assert (one.height, other.height) == (BUNDLE_HEIGHT, HEIGHT)
+    assert drawn.states == ["dead", "running", "blocked", "queued", "succeeded"]
+
+
+def test_the_legend_has_the_states_of_jobs_alone() -> None:
+    gate = node("g", 1, kind="gate", jobs=0, states={"open": 1})
+    drawn = picture_of({"nodes": [node("a", 0), gate], "edges": [way("a", "g", "waits")]})
+    assert drawn.states == ["queued"]
+    assert drawn.nodes[1].told == "gate: g, open"
 
 
 def test_long_names_are_cut() -> None:
