@@ -39,7 +39,7 @@ class NodePicture(Struct, frozen=True):
     state: str
     """The state that matters most in it."""
     states: Mapping[str, int]
-    """Those that fit into it, the one that matters most first."""
+    """The counts that fit into it, the one that matters most first."""
     further: bool
     """True if it has members in further states."""
     told: str
