@@ -103,11 +103,16 @@ class StoredRouter:
         status: AttemptStatus | None = None,
         limit: int = 100,
         after: tuple[int, int] | None = None,
+        newest: bool = False,
     ) -> list[Attempt]:
-        """Attempts by (position, number), above ``after``. Raises :class:`RouterNotFound`."""
+        """Attempts by (position, number), above ``after``; or the ``newest`` first, below it.
+
+        Raises :class:`RouterNotFound`.
+        """
         await self.record()
-        store = await self._opened()
-        return await store.attempts(self.name, event=event, status=status, limit=limit, after=after)
+        return await (await self._opened()).attempts(
+            self.name, event=event, status=status, limit=limit, after=after, newest=newest
+        )
 
     async def letters(
         self,

@@ -22,11 +22,14 @@ __all__ = [
     "LogEvent",
     "LogPage",
     "NewLogEvent",
+    "PartitionLag",
     "Route",
+    "RouteCount",
     "RouterFacts",
     "RouterLag",
     "RouterRecord",
     "RouterSpec",
+    "RouterStanding",
     "slot_of",
 ]
 
@@ -212,6 +215,44 @@ class RouterLag(Struct, frozen=True, kw_only=True):
     """The time when the oldest committed event that it has not passed was written; None without
     one.
     """
+
+
+class PartitionLag(Struct, frozen=True, kw_only=True):
+    """The committed events that a partition of a router has not passed.
+
+    Of the events of its domain behind its cursor the next ones are looked at, up to a limit.
+    """
+
+    partition: int
+    waiting: int
+    """Its own ones among them."""
+    more: bool
+    """True if there are further events, which were not looked at."""
+    oldest_at: datetime | None
+    """The time when the oldest of them was written; None without one."""
+
+
+class RouteCount(Struct, frozen=True, kw_only=True):
+    """The decisions for one route that ended alike."""
+
+    route: str
+    status: str
+    """An :class:`AttemptStatus`, or the word that the row has in its place."""
+    count: int
+
+
+class RouterStanding(Struct, frozen=True, kw_only=True):
+    """A router's lag by partition, and its newest decisions by route; none of an unknown router."""
+
+    partitions: tuple[PartitionLag, ...]
+    """By number. One that reads a table of the user's own is left out: the log knows of no lag."""
+    decisions: tuple[RouteCount, ...]
+    """By route and status."""
+
+    @property
+    def counted(self) -> int:
+        """The number of decisions that were counted."""
+        return sum(one.count for one in self.decisions)
 
 
 class RouterFacts(Struct, frozen=True, kw_only=True):

@@ -9,20 +9,28 @@ from typing import Any, Final
 from offpath.app import App
 from offpath.errors import InvalidArgument, NotFound
 from offpath.events.messages import message_filter
+from offpath.model.action import ActionFilter, ActionRecord
 from offpath.model.brief import Kind
 from offpath.model.endpoint import endpoint_of, is_delivery, stream_of
 from offpath.model.message import Box, MessageFilter
-from offpath.model.route import AttemptStatus
+from offpath.model.route import AttemptStatus, RouterStanding
 from offpath.operating.documents import endpoints, events, messages, routers
 from offpath.operating.documents.endpoints import EndpointShown
 from offpath.operating.documents.events import EventDocument, EventPage
 from offpath.operating.documents.messages import MessageListing, MessageShown
-from offpath.operating.documents.routers import AttemptPage, RouterChecked
+from offpath.operating.documents.routers import AttemptPage, RouterChecked, RouterShown
 from offpath.operating.panels import Panels
-from offpath.operating.redaction import PLAIN, Redaction
+from offpath.operating.redaction import PLAIN, Redaction, decoded
 from offpath.operating.short_ids import whole
 from offpath.store.browse import MOST_LOOKED_AT
 
+_LETTERS: Final = 50
+_TRIED: Final = 10
+"""Attempts that are shown on the page of a router."""
+_LOOKED_AT: Final = 50
+"""Actions among which the last checks of a router are looked for."""
+_VERIFIED: Final = ActionFilter(verbs=("router.verify",))
+_UNREAD: Final = RouterStanding(partitions=(), decisions=())
 _NEWEST: Final = 20
 """Messages of an endpoint that are shown."""
 
@@ -83,6 +91,48 @@ async def message(app: App, message_id: str, seen: Redaction = PLAIN) -> Message
     return messages.describe_whole(found, seen, [one for one in posts if one.message == found.id])
 
 
+async def router(
+    app: App, name: str, seen: Redaction = PLAIN, panels: Panels | None = None
+) -> RouterShown:
+    """A router: how far each partition is, what it decided, its letters. Raises ``NotFound``."""
+    stored, store, panels = app.routers.stored(name), app.store(), panels or Panels()
+    record = await stored.record()
+    (letters, tried), (behind, standing), (asked, newest) = await asyncio.gather(
+        asyncio.gather(
+            panels.read(stored.letters(limit=_LETTERS + 1), [], "letters", "more_letters"),
+            panels.read(store.attempts(name, limit=_TRIED, newest=True), [], "attempts"),
+        ),
+        asyncio.gather(
+            panels.read(store.router_lags(), [], "oldest_at"),
+            panels.read(store.router_standing(name), _UNREAD, "cursors", "decisions", "counted"),
+        ),
+        asyncio.gather(
+            panels.read(store.actions(_VERIFIED, limit=_LOOKED_AT), [], "verified"),
+            panels.read(store.newest_events(domain=record.domain, limit=1), [], "head"),
+        ),
+    )
+    lags = {one.router: one.oldest_at for one in behind}
+    last = next((one for one in asked if _named(one) == name), None)
+    return routers.describe_shown(
+        record,
+        lags.get(name),
+        letters[:_LETTERS],
+        more=len(letters) > _LETTERS,
+        head=newest[0].position if newest else 0,
+        standing=standing,
+        attempts=tried,
+        verified=None if last is None else routers.describe_verified(last),
+        seen=seen,
+        cut=panels.cut,
+    )
+
+
+def _named(one: ActionRecord) -> str | None:
+    """The name of the thing that an action is about."""
+    target = decoded(one.target)
+    return target.get("name") if isinstance(target, dict) else None
+
+
 async def attempts(
     app: App,
     router: str,
@@ -91,10 +141,14 @@ async def attempts(
     status: str | None = None,
     limit: int = 50,
     after: str | None = None,
+    newest: bool = False,
 ) -> AttemptPage:
-    """Attempts of a router in the log's order. Raises ``RouterNotFound``, ``InvalidArgument``."""
+    """Attempts of a router in the log's order, or the ``newest`` first.
+
+    Raises ``RouterNotFound``, ``InvalidArgument``.
+    """
     found = await app.routers.stored(router).attempts(
-        event=event, status=_status(status), limit=limit, after=_place(after)
+        event=event, status=_status(status), limit=limit, after=_place(after), newest=newest
     )
     return routers.describe_attempts(found, limit)
 

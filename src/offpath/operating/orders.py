@@ -14,7 +14,7 @@ from offpath.errors import InvalidArgument
 from offpath.model import checks
 from offpath.model.amendment import Amendment, checked_amendment
 from offpath.operating.short_ids import target_whole
-from offpath.operating.targets import RowsTarget, checked_rows
+from offpath.operating.targets import LettersTarget, RowsTarget, checked_letters, checked_rows
 from offpath.operating.verbs import Verb, verb_of
 
 
@@ -53,6 +53,8 @@ async def order_of(app: App, asked: ActionAsked, *, draft: bool = False) -> Acti
         checked_rows(target, getattr(target, "where", None))
         before = now if target.before is None else checks.aware(target.before, "before")
         target = replace(target, before=min(before, now))
+    if isinstance(target, LettersTarget):
+        checked_letters(target)
     try:
         options = _options(verb, asked.options, now)
     except InvalidArgument:

@@ -143,6 +143,14 @@ class LettersTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ids: tuple[str, ...]
 
 
+def checked_letters(target: LettersTarget) -> None:
+    """Raise ``InvalidArgument`` unless some letters are named, and not too many."""
+    if not target.ids:
+        raise InvalidArgument("no letter is named: mark one or more, or give their ids")
+    if len(target.ids) > MOST_IDS:
+        raise InvalidArgument(f"at most {MOST_IDS:,} letters at once")
+
+
 def checked_rows(target: RowsTarget, where: Struct | None) -> None:
     """Raise ``InvalidArgument`` unless rows are chosen in one way, and are not too many to name."""
     if bool(target.ids) == (where is not None):

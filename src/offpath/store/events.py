@@ -34,6 +34,7 @@ from offpath.model.route import (
     RouterFacts,
     RouterRecord,
     RouterSpec,
+    RouterStanding,
 )
 from offpath.store.absence import none_of, refused
 from offpath.store.capabilities import Profile
@@ -244,12 +245,25 @@ class EventStore(Protocol):
         status: AttemptStatus | None = None,
         limit: int = 100,
         after: tuple[int, int] | None = None,
+        newest: bool = False,
     ) -> list[Attempt]:
-        """Attempts by (position, number), above ``after`` if given."""
+        """Attempts by (position, number), above ``after`` if given; the ``newest`` first and below
+        it, if that is asked for.
+        """
         ...
 
     async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
         """The events among these, given by id, that the router has decided about."""
+        ...
+
+    async def router_standing(
+        self, router: str, *, most: int = 1_000, newest: int = 5_000
+    ) -> RouterStanding:
+        """The lag of each partition of a router, and its ``newest`` decisions by route.
+
+        Behind the cursor of each partition the next ``most`` events of the domain are looked at,
+        whose partition they may be. Nothing of an unknown router.
+        """
         ...
 
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
@@ -364,6 +378,7 @@ class WithoutLog:
     move_cursor = refused(Profile.LOG, EventStore.move_cursor)
     attempts = refused(Profile.LOG, EventStore.attempts)
     attempted = refused(Profile.LOG, EventStore.attempted)
+    router_standing = refused(Profile.LOG, EventStore.router_standing)
     table_columns = refused(Profile.LOG, EventStore.table_columns)
     read_table = refused(Profile.LOG, EventStore.read_table)
     letters = refused(Profile.LOG, EventStore.letters)

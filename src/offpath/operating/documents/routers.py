@@ -9,14 +9,20 @@ from typing import Any
 from msgspec import Struct
 
 from offpath.events.verification import Check
+from offpath.model.action import ActionRecord, ActionState
+from offpath.model.lease import worker_of
 from offpath.model.redact import redact_text
 from offpath.model.route import (
     Attempt,
     AttemptStatus,
+    Cursor,
     Letter,
+    PartitionLag,
     Route,
+    RouteCount,
     RouterLag,
     RouterRecord,
+    RouterStanding,
 )
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.pages import DocumentPage, after_full
@@ -30,6 +36,32 @@ class CursorDocument(Struct, frozen=True, kw_only=True):
     position: int
     passed: int
     ran_at: datetime | None
+
+
+class CursorShown(CursorDocument, frozen=True, kw_only=True):
+    """A partition's place in the log, who has it, and what it has not passed yet."""
+
+    held: bool
+    """True if somebody has it now."""
+    worker: str | None
+    """The worker that has it; None: nobody has it, or a process without one."""
+    waiting: int | None
+    """Its events among the next thousand of the domain; None of a table of the user's own."""
+    more: bool
+    """True if there are further events of the domain than were looked at."""
+    oldest_at: datetime | None
+    """The time when the oldest of them was written."""
+
+
+class RouterVerified(Struct, frozen=True, kw_only=True):
+    """The last checks of a router that somebody asked for."""
+
+    action: str
+    at: datetime
+    """The time when they were made, or asked for where they are still to be made."""
+    state: ActionState
+    holds: int
+    fails: int
 
 
 class RouterDocument(Struct, frozen=True, kw_only=True):
@@ -118,6 +150,15 @@ class RouterShown(RouterDocument, frozen=True, kw_only=True):
     more_letters: bool
     head: int
     """The position of the newest event of its domain; 0 without one."""
+    cursors: tuple[CursorShown, ...]
+    decisions: tuple[RouteCount, ...]
+    """Its newest decisions, by route and status."""
+    counted: int
+    """The number of decisions that were counted."""
+    attempts: tuple[AttemptDocument, ...]
+    """Its newest ten."""
+    verified: RouterVerified | None
+    """None: nobody has asked for it lately."""
 
 
 def describe_all(found: Iterable[RouterRecord], lags: Sequence[RouterLag]) -> RouterList:
@@ -134,13 +175,50 @@ def describe_shown(
     *,
     more: bool,
     head: int,
+    standing: RouterStanding,
+    attempts: Sequence[Attempt],
+    verified: RouterVerified | None,
     seen: Redaction = PLAIN,
     cut: tuple[str, ...] = (),
 ) -> RouterShown:
-    """The document of one router with its letters."""
+    """The document of one router with its letters, and with how far it is."""
     told = tuple(describe_letter(each, seen) for each in letters)
-    own = _fields(one, oldest_at)
-    return RouterShown(**own, letters=told, more_letters=more, head=head, cut=cut)
+    lags = {each.partition: each for each in standing.partitions}
+    shown = tuple(_cursor(each, lags.get(each.partition)) for each in one.cursors)
+    return RouterShown(
+        **{**_fields(one, oldest_at), "cursors": shown},
+        letters=told,
+        more_letters=more,
+        head=head,
+        decisions=standing.decisions,
+        counted=standing.counted,
+        attempts=tuple(map(_attempt, attempts)),
+        verified=verified,
+        cut=cut,
+    )
+
+
+def _cursor(one: Cursor, lag: PartitionLag | None) -> CursorShown:
+    return filled(
+        CursorShown,
+        one,
+        held=one.holder is not None,
+        worker=worker_of(one.holder) if one.holder and "/" in one.holder else None,
+        waiting=None if lag is None else lag.waiting,
+        more=lag is not None and lag.more,
+        oldest_at=None if lag is None else lag.oldest_at,
+    )
+
+
+def describe_verified(one: ActionRecord) -> RouterVerified:
+    """The document of the last checks of a router."""
+    return RouterVerified(
+        action=one.id,
+        at=one.finished_at or one.at,
+        state=one.state,
+        holds=one.changed,
+        fails=sum(one.reasons.values()),
+    )
 
 
 def describe_letter(one: Letter, seen: Redaction = PLAIN) -> LetterDocument:

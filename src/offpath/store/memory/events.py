@@ -31,6 +31,7 @@ from offpath.model.route import (
     RouterFacts,
     RouterRecord,
     RouterSpec,
+    RouterStanding,
 )
 from offpath.model.table import TablePage
 from offpath.store.events import Decide
@@ -193,15 +194,28 @@ class MemoryEvents(MemoryPart):
         status: AttemptStatus | None = None,
         limit: int = 100,
         after: tuple[int, int] | None = None,
+        newest: bool = False,
     ) -> list[Attempt]:
         """Attempts by position and number."""
         return letters.attempts(
-            self._tables, router, event=event, status=status, limit=limit, after=after
+            self._tables,
+            router,
+            event=event,
+            status=status,
+            limit=limit,
+            after=after,
+            newest=newest,
         )
 
     async def attempted(self, router: str, events: Sequence[str]) -> frozenset[str]:
         """The events among these that have an attempt."""
         return letters.attempted(self._tables, router, events)
+
+    async def router_standing(
+        self, router: str, *, most: int = 1_000, newest: int = 5_000
+    ) -> RouterStanding:
+        """The lag of each partition, and the newest decisions by route."""
+        return letters.standing(self._tables, router, most, newest)
 
     async def table_columns(self, table: tuple[str, ...]) -> dict[str, bool]:
         """Memory has no tables of the user's."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -12,8 +14,12 @@ from offpath.model.effects import Effects
 from offpath.model.route import (
     Attempt,
     AttemptStatus,
+    Cursor,
     Letter,
     LogEvent,
+    PartitionLag,
+    RouteCount,
+    RouterStanding,
 )
 from offpath.store.memory.effects import PlannedEffects
 from offpath.store.memory.log import MemoryEventLog
@@ -29,6 +35,7 @@ def attempts(
     status: AttemptStatus | None,
     limit: int,
     after: tuple[int, int] | None,
+    newest: bool,
 ) -> list[Attempt]:
     """Attempts by position and number."""
     router = tables.routers.rows.get(name)
@@ -39,15 +46,55 @@ def attempts(
         each
         for each in of
         if (status is None or each.status is status)
-        and (after is None or (each.position, each.number) > after)
+        and (after is None or _behind(each, after, newest=newest))
     )
-    return heapq.nsmallest(limit, found, key=lambda each: (each.position, each.number))
+    chosen = heapq.nlargest if newest else heapq.nsmallest
+    return chosen(limit, found, key=lambda each: (each.position, each.number))
+
+
+def _behind(one: Attempt, after: tuple[int, int], *, newest: bool) -> bool:
+    """True if an attempt comes after this place, in the order that is asked for."""
+    place = (one.position, one.number)
+    return place < after if newest else place > after
 
 
 def attempted(tables: Tables, name: str, events: Sequence[str]) -> frozenset[str]:
     """The events among these that have an attempt."""
     router = tables.routers.rows.get(name)
     return frozenset(() if router is None else router.attempts.keys() & set(events))
+
+
+def standing(tables: Tables, name: str, most: int, newest: int) -> RouterStanding:
+    """The lag of each partition, and the newest decisions by route."""
+    router = tables.routers.rows.get(name)
+    if router is None:
+        return RouterStanding(partitions=(), decisions=())
+    decided = heapq.nlargest(
+        newest, router.all_attempts(), key=lambda each: (each.position, each.number)
+    )
+    counts = Counter((each.route, each.status.value) for each in decided)
+    return RouterStanding(
+        partitions=tuple(
+            _lag(tables, router, row.cursor, most)
+            for row in router.cursors
+            if row.cursor.mark is None
+        ),
+        decisions=tuple(
+            RouteCount(route=route, status=status, count=count)
+            for (route, status), count in sorted(counts.items())
+        ),
+    )
+
+
+def _lag(tables: Tables, router: MemoryRouter, cursor: Cursor, most: int) -> PartitionLag:
+    looked = list(islice(tables.log.above(cursor.position, router.record.domain), most))
+    own = [row for row in looked if row.slot % router.record.partitions == cursor.partition]
+    return PartitionLag(
+        partition=cursor.partition,
+        waiting=len(own),
+        more=len(looked) >= most,
+        oldest_at=min((row.event.at for row in own), default=None),
+    )
 
 
 def letters(

@@ -11,6 +11,19 @@ where a.router = :router::text
 order by a.position, a.number
 limit :limit::int
 
+-- name: attempts_back
+-- The same, the newest first.
+select
+    a.event, a.position, a.status, a.route, a.number, a.detail,
+    offpath.micros(a.at)
+from offpath.attempt a
+where a.router = :router::text
+    and (:event::text is null or a.event = :event::text)
+    and (:status::text is null or a.status = :status::text)
+    and (a.position, a.number) < (:position::bigint, :number::bigint)
+order by a.position desc, a.number desc
+limit :limit::int
+
 -- name: attempted
 -- Those of some events that the router has decided about.
 select a.event
@@ -18,6 +31,40 @@ from offpath.attempt a
 where a.router = :router::text
     and a.number = 1
     and a.event = any (array(select jsonb_array_elements_text(:events::text::jsonb)))
+
+-- name: partition_lags
+-- What waits behind the cursor of each partition among the next events of the domain.
+select c.partition, behind.waiting, behind.looked, offpath.micros(behind.oldest)
+from offpath.router r
+join offpath.cursor c on c.router = r.name
+cross join lateral (
+    select
+        count(*) filter (where next.slot % r.partitions = c.partition) as waiting,
+        count(*) as looked,
+        min(next.at) filter (where next.slot % r.partitions = c.partition) as oldest
+    from (
+        select l.slot, l.at
+        from offpath.log l
+        where l.domain = r.domain and l.position > c.position
+        order by l.position
+        limit :most::int
+    ) as next
+) as behind
+where r.name = :router::text and c.mark is null
+order by c.partition
+
+-- name: route_counts
+-- The newest decisions of a router by route and status.
+select newest.route, newest.status, count(*)
+from (
+    select a.route, a.status
+    from offpath.attempt a
+    where a.router = :router::text
+    order by a.position desc, a.number desc
+    limit :most::int
+) as newest
+group by newest.route, newest.status
+order by newest.route collate "C", newest.status collate "C"
 
 -- name: redoable
 -- The last attempts at events that ended so, by position and event.

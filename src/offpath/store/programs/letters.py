@@ -9,7 +9,15 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from offpath.model.effects import Effects
-from offpath.model.route import Attempt, AttemptStatus, Letter, LogEvent
+from offpath.model.route import (
+    Attempt,
+    AttemptStatus,
+    Letter,
+    LogEvent,
+    PartitionLag,
+    RouteCount,
+    RouterStanding,
+)
 from offpath.store.hints import hints_of
 from offpath.store.programs.dialect import Dialect, Steps, ask, one
 from offpath.store.programs.event_answers import AttemptRow, LetterRow
@@ -19,6 +27,8 @@ from offpath.store.sql import Query
 from offpath.store.unreadable import UNREADABLE_EVENT, Documents, Shape, mark
 
 _event: Final = Documents(LogEvent)
+_LAST: Final = (1 << 63) - 1
+"""A position that no event is behind."""
 
 
 # -- attempts ----------------------------------------------------------------------------------
@@ -32,11 +42,12 @@ def attempts(
     status: AttemptStatus | None = None,
     limit: int = 100,
     after: tuple[int, int] | None = None,
+    newest: bool = False,
 ) -> Steps[list[Attempt]]:
     """Attempts by position and number."""
-    # Before all of them: no position is negative.
-    position, number = after or (-1, 0)
-    query = d.sql["attempts"](
+    # Before all of them, or behind: no position is negative.
+    position, number = after or ((_LAST, 0) if newest else (-1, 0))
+    query = d.sql["attempts_back" if newest else "attempts"](
         router=router,
         event=event,
         status=status,
@@ -51,6 +62,28 @@ def attempted(d: Dialect, router: str, events: Sequence[str]) -> Steps[frozenset
     """The ones of these events that have an attempt."""
     rows = yield from one(d.sql["attempted"](router=router, events=d.batch(list(events))))
     return frozenset(event for (event,) in rows)
+
+
+def standing(
+    d: Dialect, router: str, *, most: int = 1_000, newest: int = 5_000
+) -> Steps[RouterStanding]:
+    """The lag of each partition, and the newest decisions by route."""
+    lags = yield from ask(d.sql["partition_lags"](router=router, most=max(most, 0)))
+    counts = yield from ask(d.sql["route_counts"](router=router, most=max(newest, 0)), last=True)
+    return RouterStanding(
+        partitions=tuple(
+            PartitionLag(
+                partition=partition,
+                waiting=waiting,
+                more=looked >= most,
+                oldest_at=readable(oldest),
+            )
+            for partition, waiting, looked, oldest in lags
+        ),
+        decisions=tuple(
+            RouteCount(route=route, status=status, count=count) for route, status, count in counts
+        ),
+    )
 
 
 def redoable(

@@ -133,6 +133,7 @@ class SqlStore(SqlLedgerReads):
     move_cursor = transition(routers.move_cursor)
     attempts = transition(letters.attempts, READS)
     attempted = transition(letters.attempted, READS)
+    router_standing = transition(letters.standing, READS)
     redoable = transition(letters.redoable, READS)
     record_redo = transition(letters.redo)
     record_replay = transition(letters.replay)

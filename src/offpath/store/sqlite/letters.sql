@@ -10,10 +10,69 @@ where
 order by position, number
 limit :limit
 
+-- name: attempts_back
+-- The same, the newest first.
+select event, position, status, route, number, detail, at
+from offpath_attempt
+where
+    router = :router and position <= :position
+    and (position < :position or number < :number)
+    and (:event is null or event = :event)
+    and (:status is null or status = :status)
+order by position desc, number desc
+limit :limit
+
 -- name: attempted
 -- Those of some events that the router has decided about.
 select event from offpath_attempt
 where router = :router and number = 1 and event in (select value from json_each(:events))
+
+-- name: partition_lags
+-- What waits behind the cursor of each partition among the next events of the domain.
+select
+    cursor.partition,
+    (
+        select count(*) from (
+            select event.slot from offpath_log as event
+            where event.domain = router.domain and event.position > cursor.position
+            order by event.position
+            limit :most
+        ) as next
+        where next.slot % router.partitions = cursor.partition
+    ),
+    (
+        select count(*) from (
+            select 1 from offpath_log as event
+            where event.domain = router.domain and event.position > cursor.position
+            order by event.position
+            limit :most
+        )
+    ),
+    (
+        select min(next.at) from (
+            select event.slot, event.at from offpath_log as event
+            where event.domain = router.domain and event.position > cursor.position
+            order by event.position
+            limit :most
+        ) as next
+        where next.slot % router.partitions = cursor.partition
+    )
+from offpath_router as router
+join offpath_cursor as cursor on cursor.router = router.name
+where router.name = :router and cursor.mark is null
+order by cursor.partition
+
+-- name: route_counts
+-- The newest decisions of a router by route and status.
+select route, status, count(*)
+from (
+    select route, status from offpath_attempt
+    where router = :router
+    order by position desc, number desc
+    limit :most
+)
+group by route, status
+order by route, status
 
 -- name: redoable
 -- The last attempts at events that ended so, by position and event.

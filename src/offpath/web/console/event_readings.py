@@ -28,7 +28,6 @@ from offpath.operating.documents.routers import (
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.queries import ATTEMPT_NAMES, LOG_NAMES, MESSAGE_NAMES
 
-_LETTERS: Final = 50
 _PLURAL: Final = {
     "stream": "streams",
     "topic": "topics",
@@ -91,6 +90,7 @@ async def _attempts(app: App, asking: Asking) -> AttemptPage:
         status=query.one("status"),
         limit=query.limit(),
         after=query.one("after"),
+        newest=query.one("sort") is not None and query.newest(),
     )
 
 
@@ -124,24 +124,7 @@ async def _routers(app: App, _: Asking) -> RouterList:
 
 
 async def _router(app: App, asking: Asking) -> RouterShown:
-    stored = app.routers.stored(asking.path["name"])
-    panels, store = asking.panels, app.store()
-    record, letters, behind = await asyncio.gather(
-        stored.record(),
-        panels.read(stored.letters(limit=_LETTERS + 1), [], "letters", "more_letters"),
-        panels.read(store.router_lags(), [], "oldest_at"),
-    )
-    newest = await panels.read(store.newest_events(domain=record.domain, limit=1), [], "head")
-    lags = {one.router: one.oldest_at for one in behind}
-    return routers.describe_shown(
-        record,
-        lags.get(record.name),
-        letters[:_LETTERS],
-        more=len(letters) > _LETTERS,
-        head=newest[0].position if newest else 0,
-        seen=asking.seen,
-        cut=panels.cut,
-    )
+    return await event_views.router(app, asking.path["name"], asking.seen, asking.panels)
 
 
 EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
@@ -195,7 +178,7 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
     DocumentReading(
         name="attempts",
         path="/routers/{router}/attempts",
-        summary="What a router decided about each event, in the log's order.",
+        summary="What a router decided about each event, in the log's order or the newest first.",
         document=AttemptPage,
         read=_attempts,
         names=ATTEMPT_NAMES,
