@@ -11,11 +11,13 @@ from offpath.health.fleet import FleetMember, WorkerPresence, member
 from offpath.health.settlement import KindInfo
 from offpath.model.action import ActionFilter, ActionRecord
 from offpath.model.redact import redact_text
+from offpath.model.run import RunKind, RunRecord
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.settlements import (
     KindRunDocument,
     SettlementKindDocument,
     SettlementList,
+    SettlementPeriodDocument,
     SettlementRunDocument,
 )
 from offpath.operating.redaction import decoded
@@ -25,8 +27,13 @@ _ASKED: Final = ActionFilter(verbs=("settlement.run",))
 
 
 async def settlements(app: App, kinds: Sequence[KindInfo]) -> SettlementList:
-    """The kinds with their last runs, and the newest runs that somebody asked for."""
-    workers, asked = await asyncio.gather(app.workers(), app.store().actions(_ASKED, limit=_RUNS))
+    """The kinds with their last runs, the newest runs that are kept, and who asked for which."""
+    store = app.store()
+    workers, asked, kept = await asyncio.gather(
+        app.workers(),
+        store.actions(_ASKED, limit=_RUNS),
+        store.runs(kind=RunKind.SETTLEMENT, limit=_RUNS),
+    )
     told = [member(one) for one in workers]
     live = [one for one in told if one.presence is WorkerPresence.LIVE]
     return SettlementList(
@@ -34,6 +41,22 @@ async def settlements(app: App, kinds: Sequence[KindInfo]) -> SettlementList:
             filled(SettlementKindDocument, one, last=_last(one.kind, live)) for one in kinds
         ),
         runs=tuple(map(_run, asked)),
+        periods=tuple(map(_period, kept)),
+    )
+
+
+def _period(record: RunRecord) -> SettlementPeriodDocument:
+    report = record.report
+    counts = {name: report.counts.get(name, 0) for name in ("credited", "skipped", "failed")}
+    return SettlementPeriodDocument(
+        kind=record.name,
+        period=report.period,
+        at=record.at,
+        seconds=report.seconds,
+        verdict=report.verdict,
+        attempted=sum(counts.values()),
+        warning=None if report.cause is None else redact_text(report.cause),
+        **counts,
     )
 
 

@@ -54,8 +54,28 @@ class SettlementRunDocument(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
+class SettlementPeriodDocument(Struct, frozen=True, kw_only=True):
+    """A run of a kind over a period, as it is kept, whoever made it."""
+
+    kind: str
+    period: str | None
+    at: datetime
+    seconds: float
+    verdict: Verdict
+    attempted: int
+    """Eligible records: credited, skipped and failed ones."""
+    credited: int
+    skipped: int
+    """Credited before, by another run of the period."""
+    failed: int
+    warning: str | None
+    """The reason why it is not clean."""
+
+
 class SettlementList(Struct, frozen=True, kw_only=True):
     """The kinds of settlement runs, and the newest runs that were asked for."""
 
     kinds: tuple[SettlementKindDocument, ...]
     runs: tuple[SettlementRunDocument, ...]
+    periods: tuple[SettlementPeriodDocument, ...]
+    """The newest runs that are kept, by whomever they were made."""

@@ -331,8 +331,12 @@ async def test_a_period_is_credited_and_told(shop: offpath.App) -> None:
         2,
         0,
     )
+    (kept,) = shown["periods"]
+    assert (kept["kind"], kept["verdict"], kept["warning"]) == ("bonus", "clean", None)
+    assert kept["period"].startswith("2026-11")
+    assert [kept[name] for name in ("attempted", "credited", "skipped", "failed")] == [2, 2, 0, 0]
     page = await site.get("/settlements", headers={**BEARER, "accept": "text/html"})
-    assert "2026-11" in page.text
+    assert "Runs by period" in page.text
 
 
 async def test_a_long_step_keeps_its_action(shop: offpath.App) -> None:
