@@ -80,6 +80,22 @@ async def test_of_many_workers_at_once_one_makes_the_pass(
     ]
 
 
+async def test_the_loop_of_a_worker_that_does_not_lead_says_so(
+    rivals: tuple[Store, ...], clock: ManualClock
+) -> None:
+    first, second, *_ = workers(rivals, clock, Noted())
+    async with first:
+        await a_turn(first)
+        async with second:
+            await a_turn(second)
+            told = [
+                next(one for one in each.health() if one.name == "sweep:s")
+                for each in (first, second)
+            ]
+            assert [one.skipped for one in told] == [None, "another worker leads it"]
+            assert all(one.next_in is not None and one.next_in <= EVERY for one in told)
+
+
 async def test_the_leader_goes_on_leading_and_another_follows_when_it_has_gone(
     rivals: tuple[Store, ...], clock: ManualClock
 ) -> None:

@@ -102,6 +102,10 @@ class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The time that its present turn has been going on."""
     reason: str | None = None
     """The reason why it is not healthy, in one line."""
+    next_in: float | None = None
+    """Until its next turn, unless something wakes it; None while it works."""
+    skipped: str | None = None
+    """The reason why its last turn did nothing at all, as that another worker leads it."""
 
     @property
     def healthy(self) -> bool:
@@ -192,6 +196,17 @@ class SettlementReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"settlement run {self.kind} for {self.period} {self.verdict}: {self.cause}"
 
 
+class ProcessLoad(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The load of a worker's process. It tells, and decides over nothing."""
+
+    cpu: float | None = None
+    """The share of one core since the report before; 2.0 for two whole ones."""
+    memory: int | None = None
+    """Bytes that it has; None where the system does not tell."""
+    loop_lag: float | None = None
+    """Seconds that its event loop took for the last sign of life."""
+
+
 class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The report of a worker on itself, in each heartbeat and in the answers of its probe."""
 
@@ -214,6 +229,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Kinds of names that its metrics count together from the cap on, one line each."""
     quiet: bool = False
     """True if an operator has asked it to take no more jobs."""
+    load: ProcessLoad | None = None
+    """None of a worker of a version before this."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

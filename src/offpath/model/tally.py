@@ -99,6 +99,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     again: bool | float | None = None
     cause: str | None = None
     """The reason why it is degraded or failed, in one line without secrets."""
+    skipped: str | None = None
+    """The reason why it did nothing at all; None where it did what it is for."""
 
 
 class SweepResult(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -171,15 +172,33 @@ def _sweep(name: str, info: SweepInfo | None, live: Sequence[FleetMember]) -> Sw
     found = [
         (one, loop) for one in live for loop in _loops(one) if loop.name in {name, _PREFIX + name}
     ]
+    loops = tuple(_driving(one, loop) for one, loop in found)
+    passing = [one for one in loops if one.iterations and one.skipped is None]
+    last = min(passing, key=lambda one: _age(one.last_success_age), default=None)
+    one_at_a_time = any(one.skipped for one in loops) if info is None else not info.shared
     return SweepDocument(
         name=name,
         here=info is not None,
-        loops=tuple(
-            filled(SweepLoopDocument, loop, worker=one.record.info.id) for one, loop in found
-        ),
+        loops=loops,
+        leader=last.worker if last is not None and one_at_a_time else None,
+        next_at=min((one.next_at for one in passing if one.next_at is not None), default=None),
         reported_at=max((one.record.seen_at for one, _ in found), default=None),
         **{term: None if info is None else getattr(info, term) for term in _TERMS},
     )
+
+
+def _driving(one: FleetMember, loop: LoopReport) -> SweepLoopDocument:
+    later = loop.next_in
+    return filled(
+        SweepLoopDocument,
+        loop,
+        worker=one.record.info.id,
+        next_at=None if later is None else one.record.seen_at + timedelta(seconds=later),
+    )
+
+
+def _age(seconds: float | None) -> float:
+    return float("inf") if seconds is None else seconds
 
 
 def _loops(one: FleetMember) -> Sequence[LoopReport]:

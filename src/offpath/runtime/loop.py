@@ -105,12 +105,14 @@ class Loop:
         "_iteration",
         "_last_error",
         "_made_at",
+        "_next_at",
         "_outcomes",
         "_pace",
         "_quiet",
         "_report",
         "_rows",
         "_seen",
+        "_skipped",
         "_state",
         "_streak",
         "_stumbles",
@@ -167,6 +169,8 @@ class Loop:
         self._interrupted: OffpathError | None = None
         self._last_error: str | None = None
         self._cause: str | None = None
+        self._skipped: str | None = None
+        self._next_at: float | None = None
 
     def start(self) -> None:
         """Begin, with a first turn at once; a loop that runs goes on as it is."""
@@ -267,6 +271,8 @@ class Loop:
             waited=now - (self._made_at if success is None else success),
             unturned=now - self._turned_at,
             working_for=None if began is None else now - began,
+            next_in=None if self._next_at is None else max(self._next_at - now, 0.0),
+            skipped=self._skipped,
             deaths=self._deaths,
             budget=self._budget,
             window=self._window,
@@ -305,6 +311,7 @@ class Loop:
     async def _turn(self) -> None:
         self._state = LoopState.WORKING
         self._woken.clear()
+        self._next_at = None
         self._began = self._clock.monotonic()
         try:
             answer = await self._iteration()
@@ -327,6 +334,7 @@ class Loop:
         else:
             asked, verdict = answer, Verdict.CLEAN
         self._succeeded_at = self._turned_at = self._note(verdict)
+        self._skipped = answer.skipped if isinstance(answer, Turn) else None
         self._stumbles = self._deaths_in_row = 0
         if self._rows and verdict is Verdict.CLEAN and _moved(answer):
             self._streak = self._streak.after(clean=True)
@@ -339,9 +347,9 @@ class Loop:
         if asked is True:
             await asyncio.sleep(0)  # others must get their turn too
             return
-        rest = self._pace.rest(
-            None if asked is False else asked, self._chance(), self._clock.monotonic()
-        )
+        now = self._clock.monotonic()
+        rest = self._pace.rest(None if asked is False else asked, self._chance(), now)
+        self._next_at = now + rest
         await self._clock.wait(self._woken, rest)
 
     async def _troubled(self, turn: Turn) -> None:
@@ -374,6 +382,7 @@ class Loop:
         """Count the turn that is over now; returns the time."""
         now = self._clock.monotonic()
         began, self._began = self._began, None
+        self._skipped = None
         self._outcomes[verdict] += 1
         self._seen(verdict, now - (now if began is None else began))
         return now
@@ -390,7 +399,9 @@ class Loop:
 
     async def _back_off(self) -> None:
         self._state = LoopState.FAILING
-        await self._clock.wait(self._ending, self._pace.backoff(self._consecutive, self._chance()))
+        wait = self._pace.backoff(self._consecutive, self._chance())
+        self._next_at = self._clock.monotonic() + wait
+        await self._clock.wait(self._ending, wait)
 
 
 BAD = frozenset({Verdict.DEGRADED, Verdict.FAILED})

@@ -56,6 +56,10 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
     budget: int
     window: float
     critical: bool
+    next_in: float | None = None
+    """Until its next turn, unless something wakes it; None while it works."""
+    skipped: str | None = None
+    """The reason why its last turn did nothing at all; None where it did what it is for."""
 
     def judged(self) -> LoopReport:
         """The loop's health by these facts."""
@@ -81,6 +85,8 @@ class LoopStatus(Struct, frozen=True, kw_only=True):
             fresh=self.unturned <= self.window,
             working_for=_rounded(self.working_for),
             reason=reason,
+            next_in=_rounded(self.next_in),
+            skipped=self.skipped,
         )
 
 

@@ -116,6 +116,7 @@ class Sweeper:
             counts=result.tally.counts,
             again=self._again(result),
             cause=result.cause,
+            skipped=result.tally.skipped,
         )
 
     async def leave(self, seconds: float) -> None:

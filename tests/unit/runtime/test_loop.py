@@ -200,6 +200,36 @@ async def test_ages_are_those_of_who_looks() -> None:
     await world.loop.stop()
 
 
+async def test_a_loop_says_when_its_next_turn_is_and_why_the_last_did_nothing() -> None:
+    turns = [Turn(skipped="another worker leads it", again=2.0), Turn(again=3.0)]
+    gate = asyncio.Event()
+
+    async def turn(number: int) -> Turn:
+        if number <= len(turns):
+            return turns[number - 1]
+        await gate.wait()
+        raise ValueError
+
+    world = World(turn)
+    assert (world.loop.status().next_in, world.loop.status().skipped) == (None, None)
+    world.loop.start()
+    await settle()
+    told = world.loop.status().judged()
+    assert (told.next_in, told.skipped) == (2.0, "another worker leads it")
+    world.clock.advance(2)
+    await settle()
+    world.clock.advance(1)
+    told = world.loop.status().judged()
+    assert (told.next_in, told.skipped) == (2.0, None)
+    world.clock.advance(2)
+    await settle()
+    assert world.loop.status().next_in is None  # it works
+    gate.set()
+    await settle()
+    assert (world.loop.status().next_in or 0) > 0  # it waits after a failure
+    await world.loop.stop()
+
+
 async def test_a_dead_loop_is_due_again_at_once_and_then_later_and_later() -> None:
     class Killed(BaseException):
         pass

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from offpath.jobs.worker.descriptors import Descriptors
+from offpath.model.health import ProcessLoad
+from offpath.runtime.load import ProcessMeter
 from offpath.runtime.log import logger
 
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ class LoopGuard:
         self._spoke_for_it = self._told = False
         self.descriptors = Descriptors(runs)
         """The supply of file descriptors, watched by the same thread."""
+        self._meter = ProcessMeter(monotonic)
+        self._lag: float | None = None
         self.blocked: Blocked | None = None
         """The block that holds up the loop now; None while it turns."""
 
@@ -125,6 +129,10 @@ class LoopGuard:
             return False
         stood_still = self._monotonic() - self._looked_at > self._frozen_after
         return self._thawing or (stood_still and not self._renewing)
+
+    def load(self) -> ProcessLoad:
+        """The load of the process. May be called from any thread."""
+        return ProcessLoad(cpu=self._meter.share(), memory=self._meter.memory(), loop_lag=self._lag)
 
     # -- the thread ------------------------------------------------------------------------------
 
@@ -175,6 +183,7 @@ class LoopGuard:
 
     def _answer(self) -> None:
         self._answered = True
+        self._lag = self._monotonic() - self._asked_at
 
     def _turns_again(self) -> None:
         self._tell_at = BLOCKED

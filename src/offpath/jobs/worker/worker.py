@@ -166,7 +166,6 @@ class Worker:
 
     def report(self) -> WorkerReport:
         """All that tells whether its work moves, judged now. May be called from any thread."""
-        heartbeat = self._engine.heartbeat
         return WorkerReport(
             loops=tuple(self.health()),
             gauges=self._waiting.gauges,
@@ -176,7 +175,8 @@ class Worker:
             ends=self._waiting.ends.ends,
             findings=self._waiting.findings,
             crowded=self._parts.metrics.crowded,
-            quiet=heartbeat.quiet,
+            quiet=self._engine.heartbeat.quiet,
+            load=self._guard.load(),
         )
 
     def _problems(self) -> tuple[str, ...]:

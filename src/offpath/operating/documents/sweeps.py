@@ -20,6 +20,10 @@ class SweepLoopDocument(Struct, frozen=True, kw_only=True):
     iterations: int
     consecutive_failures: int
     reason: str | None
+    next_at: datetime | None
+    """The time of its next pass, as of the worker's last report; None while it works."""
+    skipped: str | None
+    """The reason why its last turn made no pass, as that another worker leads."""
 
 
 class SweepDocument(Struct, frozen=True, kw_only=True):
@@ -38,6 +42,10 @@ class SweepDocument(Struct, frozen=True, kw_only=True):
     own: bool | None
     """True if it is the engine's own."""
     loops: tuple[SweepLoopDocument, ...]
+    leader: str | None
+    """The worker that makes the passes, of a sweep that one makes at a time; None: nobody yet."""
+    next_at: datetime | None
+    """The time of the next pass of whoever makes them."""
     reported_at: datetime | None
     """The time of the newest report of a worker that drives it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -68,6 +69,17 @@ class Rigged:
         thread = threading.Thread(target=looks)
         thread.start()
         thread.join()
+
+
+async def test_the_lag_of_the_loop_is_told_with_the_load_of_the_process() -> None:
+    rig = Rigged()
+    assert rig.guard.load().loop_lag is None
+    rig.look()
+    rig.clock.now += 0.2
+    await asyncio.sleep(0)
+    told = rig.guard.load()
+    assert told.loop_lag == pytest.approx(0.2)
+    assert (told.memory is None) == (sys.platform != "linux")
 
 
 async def test_while_the_loop_turns_only_the_heartbeat_renews() -> None:
