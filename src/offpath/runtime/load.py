@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,19 +33,18 @@ class ProcessMeter:
         self._monotonic = monotonic
         self._spent = spent
         self._memory = memory
-        self._lock = threading.Lock()
-        self._at, self._then = monotonic(), spent()
+        self._before = (monotonic(), spent())
         self._share: float | None = None
 
     def share(self) -> float | None:
         """The share since the look before, 1.0 for a whole core; None in the first second."""
-        with self._lock:
-            now = self._monotonic()
-            if (passed := now - self._at) >= _LEAST:
-                spent = self._spent()
-                self._share = max(spent - self._then, 0.0) / passed
-                self._at, self._then = now, spent
-            return self._share
+        now, before = self._monotonic(), self._before
+        if (passed := now - before[0]) >= _LEAST:
+            spent = self._spent()
+            # One assignment: two threads that ask at once tell nearly the same.
+            self._before = (now, spent)
+            self._share = max(spent - before[1], 0.0) / passed
+        return self._share
 
     def memory(self) -> int | None:
         """The bytes that it has now."""
