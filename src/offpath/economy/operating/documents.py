@@ -124,6 +124,8 @@ class AccountDocument(Struct, frozen=True, kw_only=True):
     head: str
     charted: bool
     """False: its row contradicts the chart of accounts."""
+    last_at: datetime | None
+    """The time of its last posting; None where that was archived and removed."""
 
 
 class AccountPage(DocumentPage[AccountDocument], frozen=True, kw_only=True):
@@ -198,6 +200,11 @@ class PayoutDocument(Struct, frozen=True, kw_only=True):
 class PayoutPage(DocumentPage[PayoutDocument], frozen=True, kw_only=True):
     """Payouts by id; ``next`` is given back as ``after``."""
 
+    counts: tuple[StateCount, ...]
+    """Those that are open, and those that failed, by state."""
+    findings: tuple[BookFinding, ...]
+    """The findings about payouts and the feed of the provider that nobody has accepted."""
+
 
 class SubscriptionDocument(Struct, frozen=True, kw_only=True):
     """A subscription as it is now."""
@@ -265,7 +272,7 @@ def describe_backing(one: Position) -> BackingDocument:
     )
 
 
-def describe_account(one: AccountRecord) -> AccountDocument:
+def describe_account(one: AccountRecord, last: LinkRecord | None) -> AccountDocument:
     """The document of an account."""
     known = chart(one.id)
     return AccountDocument(
@@ -276,6 +283,7 @@ def describe_account(one: AccountRecord) -> AccountDocument:
         postings=one.number,
         head=one.head,
         charted=one.charted,
+        last_at=None if last is None else moment(last.at),
     )
 
 

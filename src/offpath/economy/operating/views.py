@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from offpath.economy import pauses
 from offpath.economy.ledger.audit import trail
 from offpath.economy.ledger.levers import resting
+from offpath.economy.ledger.mismatches import UNEXPLAINED, UNPAID
 from offpath.economy.ledger.obligations import position
 from offpath.economy.ledger.reads import EconomyReading
 from offpath.economy.ledger.statements import archived_lines, facts_of, reached
@@ -54,6 +55,10 @@ VERIFY: Final = "ledger.verify"
 MOST_OPEN: Final = 1_000
 """Open payouts of a state that are counted."""
 _NO_SWEEPS: Final = SweepList(items=())
+_COUNTED: Final = (*OPEN_PAYOUTS, "FAILED")
+"""States of payouts that are counted: settled ones are for ever more."""
+_OF_PAYOUTS: Final = frozenset({UNPAID, UNEXPLAINED})
+"""The findings about payouts, and about what the provider tells of them."""
 _PREFIX: Final = "economy."
 _BOOKS: Final = ("ledger.", _PREFIX)
 """The beginnings of the names of findings about the books."""
@@ -102,7 +107,7 @@ async def _last(store: Store, verb: str, seen: Redaction) -> ActionDocument | No
 
 
 async def _open(store: Store, state: str) -> StateCount:
-    """The open payouts of a state, by id."""
+    """The payouts of a state, counted up to a limit."""
     rows = await store.ledger_sides("payout", states=(state,), limit=MOST_OPEN + 1)
     oldest = min((one.created_at for one in rows), default=None)
     return StateCount(
@@ -133,8 +138,11 @@ async def backing(app: App, rates: Rates) -> BackingDocument:
 
 async def accounts(app: App, *, prefix: str = "", after: str = "", limit: int = 50) -> AccountPage:
     """Accounts by id, those that begin so."""
-    found = await app.store().ledger_accounts(prefix=prefix, after=after, limit=limit + 1)
-    items = tuple(map(documents.describe_account, found[:limit]))
+    store = app.store()
+    found = await store.ledger_accounts(prefix=prefix, after=after, limit=limit + 1)
+    tails = [(one.id, one.number - 1, one.number) for one in found[:limit] if one.number]
+    last = {link.account: link for link, _ in (await store.ledger_tails(tails) if tails else ())}
+    items = tuple(documents.describe_account(one, last.get(one.id)) for one in found[:limit])
     return AccountPage(items=items, next=_next(found, items, lambda one: one.id))
 
 
@@ -147,9 +155,10 @@ async def account(
     except UnknownAccount as error:
         raise InvalidArgument(str(error)) from error
     before, store = _number(after), app.store()
-    found, links = await asyncio.gather(
+    found, links, last = await asyncio.gather(
         store.ledger_accounts(ids=(name,), limit=1),
         store.ledger_links(name, after=before, limit=limit + 1, newest=True),
+        store.ledger_links(name, limit=1, newest=True),
     )
     if not found:
         raise NotFound(f"nothing was posted to the account {name}")
@@ -161,7 +170,7 @@ async def account(
     gone = reached(await archived_lines(store, name), page)
     return filled(
         AccountShown,
-        documents.describe_account(found[0]),
+        documents.describe_account(found[0], last[0] if last else None),
         items=items,
         next=following,
         archived=None if gone is None else gone.file,
@@ -202,10 +211,20 @@ async def payouts(
     limit: int = 50,
 ) -> PayoutPage:
     """Payouts by id. Raises ``InvalidArgument`` for a state that there is not."""
-    wanted = _states("payout", states)
-    found = await _reading(app).payouts(user, states=wanted, after=after, limit=limit + 1)
+    wanted, store = _states("payout", states), app.store()
+    found, counts, findings = await asyncio.gather(
+        _reading(app).payouts(user, states=wanted, after=after, limit=limit + 1),
+        asyncio.gather(*(_open(store, state) for state in _COUNTED)),
+        store.findings(),
+    )
     items = tuple(map(documents.describe_payout, found[:limit]))
-    return PayoutPage(items=items, next=_next(found, items, lambda one: one.id))
+    standing = (one for one in findings if one.name in _OF_PAYOUTS and one.accepted_at is None)
+    return PayoutPage(
+        items=items,
+        next=_next(found, items, lambda one: one.id),
+        counts=tuple(counts),
+        findings=tuple(map(documents.describe_finding, standing)),
+    )
 
 
 async def subscriptions(

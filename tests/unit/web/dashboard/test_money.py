@@ -114,6 +114,9 @@ async def test_accounts_are_found_by_their_beginning_and_paged(shop: offpath.App
     assert [(one["id"], one["balance"]) for one in found["items"]] == [
         ("ann:spendable", "CREDIT:20.00")
     ]
+    statement = await listed(site, "/ledger/accounts/ann:spendable")
+    (line,) = statement["items"]
+    assert found["items"][0]["last_at"] == statement["last_at"] == line["at"]
     first = await listed(site, "/ledger/accounts?limit=1")
     second = await listed(site, f"/ledger/accounts?limit=1&after={first['next']}")
     assert first["items"][0]["id"] < second["items"][0]["id"]
@@ -196,7 +199,15 @@ async def test_payouts_and_subscriptions_are_listed_by_state_and_user() -> None:
             "CREDIT:20.00",
             "USD:0.10",
         )
-        assert (await listed(site, "/payouts?state=settled"))["items"] == []
+        told = await listed(site, "/payouts?state=settled")
+        assert told["items"] == []
+        assert [(one["state"], one["count"]) for one in told["counts"]] == [
+            ("RESERVED", 1),
+            ("SUBMITTED", 0),
+            ("FAILED", 0),
+        ]
+        assert told["counts"][0]["oldest_at"] == payout["requested_at"]
+        assert told["findings"] == []
         assert (await listed(site, "/payouts?user=ann"))["items"] == []
         books = (await listed(site, "/ledger"))["payouts"]
         assert [(one["state"], one["count"], one["more"]) for one in books] == [
