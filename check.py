@@ -36,7 +36,7 @@ from tests.prometheus import PACKAGE, promtool
 from tests.pythons import NoPython, newest_python
 from tests.scratch import scratch
 from tests.servers import VARIABLE, NoServer, PostgresCluster, postgres_binaries, without_password
-from tests.tools import TERMINAL, Output, say, stream
+from tests.tools import MUTE_LIMIT, TERMINAL, Output, say, stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,7 +150,7 @@ def run_step(step: str, output: Output = TERMINAL, *, prepared: bool = False) ->
         output.say(f"\n== {step}: {command}")
         kept = [] if step in STATIC else ["-o", f"cache_dir=.pytest_cache/{step}"]
         line = [*within, str(binaries / command.split()[0]), *command.split()[1:], *kept]
-        code, text = stream(line, output)
+        code, text = stream(line, output, MUTE_LIMIT if step in STATIC else None)
         found = {} if step in STATIC else tally(text)
         if code and found:
             code, found = once_more(line, found, output)

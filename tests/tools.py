@@ -22,6 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SILENCE_LIMIT = 300.0
 """Seconds without a word after which a step is killed: a hang must end as a failure, not as a stuck
 run. How long a step takes in all says nothing: a busy machine only makes it slow."""
+MUTE_LIMIT = 1_200.0
+"""The same for tools that say nothing before their end: on a slow machine beside two suites, a
+check of all types without a cache has taken more than five minutes."""
 
 
 class Output:
@@ -67,8 +70,14 @@ RUNNING: set[int] = set()
 """The process groups of the tools that run."""
 
 
-def stream(command: Sequence[str | Path], output: Output = TERMINAL) -> tuple[int, str]:
-    """Run a tool, show its output as it comes; returns exit code and output."""
+def stream(
+    command: Sequence[str | Path], output: Output = TERMINAL, patience: float | None = None
+) -> tuple[int, str]:
+    """Run a tool, show its output as it comes; returns exit code and output.
+
+    ``patience`` is the seconds of silence after which it is killed; None: :data:`SILENCE_LIMIT`.
+    """
+    patience = SILENCE_LIMIT if patience is None else patience
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -82,11 +91,9 @@ def stream(command: Sequence[str | Path], output: Output = TERMINAL) -> tuple[in
     reader = threading.Thread(target=relay, args=(process, heard, output), daemon=True)
     reader.start()
     try:
-        code = patiently(process, heard)
+        code = patiently(process, heard, patience)
     except subprocess.TimeoutExpired:
-        output.say(
-            f"== killed after {SILENCE_LIMIT:.0f} s of silence: {' '.join(map(str, command))}"
-        )
+        output.say(f"== killed after {patience:.0f} s of silence: {' '.join(map(str, command))}")
         # an abort makes Python say where each thread hangs
         os.killpg(process.pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -102,12 +109,12 @@ def stream(command: Sequence[str | Path], output: Output = TERMINAL) -> tuple[in
     return code, b"".join(heard).decode(errors="replace")
 
 
-def patiently(process: subprocess.Popen[bytes], heard: Sequence[bytes]) -> int:
+def patiently(process: subprocess.Popen[bytes], heard: Sequence[bytes], patience: float) -> int:
     """The exit code. Raises ``TimeoutExpired`` when the process says nothing more for too long."""
     while True:
         before = len(heard)
         try:
-            return process.wait(SILENCE_LIMIT)
+            return process.wait(patience)
         except subprocess.TimeoutExpired:
             if len(heard) == before:
                 raise

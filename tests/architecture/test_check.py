@@ -91,8 +91,7 @@ def test_a_tool_that_goes_on_talking_is_left_alone(monkeypatch: pytest.MonkeyPat
             heard.append(b".")
             raise subprocess.TimeoutExpired("pytest", limit)
 
-    monkeypatch.setattr(tools, "SILENCE_LIMIT", 7.0)
-    assert tools.patiently(cast("subprocess.Popen[bytes]", Talker()), heard) == 0
+    assert tools.patiently(cast("subprocess.Popen[bytes]", Talker()), heard, 7.0) == 0
     assert waits == [7.0] * 4
 
 
@@ -154,7 +153,9 @@ class Tools:
         monkeypatch.setattr(check, "stream", self.stream)
         monkeypatch.setattr(check, "prepare_newest", lambda: True)
 
-    def stream(self, command: list[Path | str], output: tools.Output) -> tuple[int, str]:
+    def stream(
+        self, command: list[Path | str], output: tools.Output, _patience: float | None
+    ) -> tuple[int, str]:
         name = " ".join([Path(command[0]).name, *map(str, command[1:])])
         output.say(f"text of {name}")
         self.log.append(f"began {name}")
@@ -163,7 +164,7 @@ class Tools:
         return 0, "1 passed in 1s"
 
 
-def test_two_steps_run_at_once_behind_the_quick_ones_and_the_text_of_each_is_whole(
+def test_steps_run_at_once_behind_the_quick_ones_and_the_text_of_each_is_whole(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     kit = Tools(monkeypatch, meet=2)
@@ -202,7 +203,7 @@ def test_a_run_that_is_given_up_ends_what_runs_beside_it(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(check, "run_step", run_step)
     with pytest.raises(SystemExit):
-        check.run_steps(["types", "unit"])
+        check.run_steps(["types", "unit", "integration"])  # one for each lane
     assert not tools.RUNNING
     assert time.monotonic() - began < 20
 
@@ -288,7 +289,7 @@ def test_the_matrix_is_each_other_python_frameworks_and_valkey() -> None:
 def test_a_step_of_the_matrix_has_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[list[str]]()
 
-    def stream(line: list[str], _output: object) -> tuple[int, str]:
+    def stream(line: list[str], *_: object) -> tuple[int, str]:
         seen.append(line)
         return 0, "1 passed in 0.1s"
 
