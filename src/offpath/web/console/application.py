@@ -31,7 +31,7 @@ from offpath.web.console.bodies import read_form
 from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.doors import DoorRules, Doors, too_many
 from offpath.web.console.methods import by_path
-from offpath.web.console.openapi import document as openapi
+from offpath.web.console.own_answers import described, me
 from offpath.web.console.places import SLOW, Place, panels_until
 from offpath.web.console.queries import RequestQuery, field_text, searched
 from offpath.web.console.readings import READINGS, reading
@@ -133,8 +133,8 @@ class Console:
                 *data,
                 Route("/runbooks/{page}", self._told(place, "runbook.html", runbook)),
                 Route("/guides/{page}", self._told(place, "guide.html", guide)),
-                Route(f"{API}/openapi.json", _described(readings)),
-                Route(f"{API}/me", _me),
+                Route(f"{API}/openapi.json", described(readings, API)),
+                Route(f"{API}/me", me),
             )
         )
 
@@ -483,16 +483,3 @@ def _json_url(one: DocumentReading | None, request: Request, asked: str) -> str 
 
 async def _nowhere(_: Scope, __: Receive, ___: Send) -> None:
     raise unknown_page()
-
-
-def _described(readings: tuple[DocumentReading, ...]) -> Answer:
-    async def answer(request: Request) -> Response:
-        servers = [{"url": f"{base_of(request)}{API}"}]
-        return json_answer(request, {**openapi(readings), "servers": servers})
-
-    return answer
-
-
-async def _me(request: Request) -> Response:
-    viewer = visit_of(request).viewer
-    return json_answer(request, {"name": viewer.name, "can": sorted(viewer.can)})

@@ -161,7 +161,8 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
     ),
     DocumentReading(
         name="log",
-        path="/log",
+        path="/events",
+        page="/log",
         summary="Events of the log, newest first.",
         document=EventPage,
         read=_log,
@@ -169,7 +170,8 @@ EVENT_READINGS: Final[tuple[DocumentReading, ...]] = (
     ),
     DocumentReading(
         name="event",
-        path="/log/{id}",
+        path="/events/{id}",
+        page="/log/{id}",
         summary="One event of the log, with what it carries.",
         document=EventDocument,
         read=_event,

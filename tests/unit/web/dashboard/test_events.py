@@ -112,7 +112,7 @@ async def test_a_router_is_told_beside_the_newest_event_of_its_domain(
     app: offpath.App, site: Site
 ) -> None:
     told = (await site.get("/api/v1/routers/iu")).document
-    newest = (await site.get("/api/v1/log?domain=iu&limit=1")).document["items"][0]
+    newest = (await site.get("/api/v1/events?domain=iu&limit=1")).document["items"][0]
     assert told["head"] == newest["position"] > 0
     assert f"the newest event of iu is at {told['head']}" in (await site.get("/routers/iu")).text
     router = app.router("bare", domain="nothing", start="beginning")

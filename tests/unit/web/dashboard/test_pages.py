@@ -240,7 +240,7 @@ async def test_every_answer_is_as_the_api_describes_it(site: Site) -> None:
              "/jobs/{id}/steps": one["id"], "/jobs/{id}/children": one["id"],
              "/groups/{id}/graph": one["group_id"], "/tasks/{name}": "add",
              "/endpoints/{name}": "shop",
-             "/log/{id}": (await site.get("/api/v1/log")).document["items"][0]["id"],
+             "/events/{id}": (await site.get("/api/v1/events")).document["items"][0]["id"],
              "/routers/{router}/attempts": "iu", "/routers/{router}/checks": "iu",
              "/routers/{name}": "iu", "/actions/{id}": await _some_action(site)}  # fmt: skip
     for path, operation in reads.items():
