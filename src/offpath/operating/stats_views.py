@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -13,12 +13,6 @@ from msgspec.structs import asdict
 from offpath.app import App
 from offpath.errors import InvalidArgument
 from offpath.model.stats import (
-    DAY,
-    FIVE,
-    HOUR,
-    MINUTE,
-    QUARTER,
-    SECONDS,
     QueueLevel,
     StatRow,
     StatSpan,
@@ -30,19 +24,10 @@ from offpath.model.stats import (
     summed,
     task_of,
 )
+from offpath.operating.stats_times import UNSAID, USUAL, StatTimes, finest, floored, stat_range
 from offpath.runtime.catalogue import TIME_BOUNDS
 from offpath.store.capabilities import Profile
 
-RANGES: Final = {
-    "15m": (15 * MINUTE, SECONDS),
-    "1h": (HOUR, MINUTE),
-    "6h": (6 * HOUR, FIVE),
-    "2d": (2 * DAY, HOUR),
-    "90d": (90 * DAY, DAY),
-}
-"""Seconds of each range, and of one of its points, for which rows of that step are kept."""
-USUAL: Final = "1h"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _P95: Final = 0.95
 _DAY: Final = timedelta(days=1)
 _LATELY: Final = 300
@@ -99,6 +84,7 @@ class StatsDocument(Struct, frozen=True, kw_only=True):
     """A range of time, of everything or of one queue, task, stream or router."""
 
     range: str
+    """Its name; empty for times that were asked for."""
     since: datetime
     until: datetime
     step: int
@@ -136,25 +122,23 @@ async def stats(
     within: str | None = None,
     only: StatChoice = ALL,
     compared: str | None = None,
+    times: StatTimes = UNSAID,
 ) -> StatsDocument:
-    """Points of a range of time; ``compared`` with those of ``yesterday``, if that is asked for.
+    """Points of a range of time, which has a name (``within``) or is said by ``times``.
 
-    Raises ``InvalidArgument``.
+    They are ``compared`` with those of ``yesterday``, if that is asked for. Raises
+    ``InvalidArgument``.
     """
-    chosen = USUAL if within is None else within
-    if chosen not in RANGES:
-        raise InvalidArgument(f"range is one of {', '.join(RANGES)}, not {chosen!r:.40}")
     if compared not in {None, YESTERDAY}:
         raise InvalidArgument(f"compare is {YESTERDAY}, not {compared!r:.40}")
-    seconds, step = RANGES[chosen]
     store = app.store()
     now = await store.ping()
-    width = timedelta(seconds=seconds)
-    until = _floored(now, step)
-    since = until - width
-    coarse = max(step, QUARTER)  # of a day ago no row tells of less
+    asked = stat_range(within, times, now)
+    since, until, step = asked.since, asked.until, asked.step
+    width = until - since
+    coarse = max(step, finest(since - _DAY, now))  # of a day ago no row tells of less
     # rows of then begin at whole spans: a point that began elsewhere would show another time's
-    then = _floored(since - _DAY, coarse)
+    then = floored(since - _DAY, coarse)
     rows, before = await asyncio.gather(
         store.stats(since=since, until=until, named=only != ALL),
         store.stats(since=then, until=then + width, named=only != ALL) if compared else _no_rows(),
@@ -162,7 +146,7 @@ async def stats(
     spans = chosen_spans(rows, since, step, only)
     old = points_of(before, then, then + width, coarse, only) if compared else ()
     return StatsDocument(
-        range=chosen,
+        range=asked.name,
         since=since,
         until=until,
         step=step,
@@ -194,11 +178,6 @@ def _waits(spans: Iterable[StatSpan]) -> WaitShares:
     return WaitShares(
         p50=percentile(counted, 0.5), p95=percentile(counted, _P95), p99=percentile(counted, 0.99)
     )
-
-
-def _floored(moment: datetime, step: int) -> datetime:
-    """The beginning of the span in which a moment lies."""
-    return moment - (moment - _EPOCH) % timedelta(seconds=step)
 
 
 async def _no_rows() -> Sequence[StatRow]:

@@ -39,8 +39,8 @@ from offpath.model.stats import (
 )
 from offpath.operating.stats_loop import StatsLoop
 from offpath.operating.stats_taken import TakenStats
+from offpath.operating.stats_times import RANGES
 from offpath.operating.stats_views import (
-    RANGES,
     StatChoice,
     percentile,
     points_of,

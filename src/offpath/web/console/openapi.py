@@ -15,6 +15,7 @@ from offpath.model.job import JobState
 from offpath.model.message import Box, MessageState
 from offpath.model.route import AttemptStatus
 from offpath.model.run import RunKind
+from offpath.model.stats import STEPS
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.previews import Preview
 from offpath.operating.verbs import VERBS, Verb
@@ -166,8 +167,10 @@ def _schema_of(reading: str, name: str) -> dict[str, Any]:
         return _ID
     if name == "sort":
         return {"enum": list(SORTS)}
-    if name in TIMES:
+    if name in {*TIMES, "from", "to"}:
         return _TIME
+    if name == "step":
+        return {"type": "integer", "enum": list(STEPS)}
     words = _WORDS.get((reading, name))
     one = {"type": "string"} if words is None else {"enum": [each.value for each in words]}
     return one if name in _SINGLE else {"type": "array", "items": one}

@@ -109,7 +109,9 @@ JOB_NAMES: Final = (*FILTERS, *TIMES, "text", "sort", *_PAGE)
 MESSAGE_NAMES: Final = ("box", "stream", "topic", "state", "key", "reason", *_PAGE)
 LOG_NAMES: Final = ("domain", *_PAGE)
 ATTEMPT_NAMES: Final = ("event", "status", "sort", *_PAGE)
-STATS_NAMES: Final = ("range", "compare", "queue", "task", "stream", "router")
+STATS_NAMES: Final = (
+    "range", "compare", "from", "to", "step", "queue", "task", "stream", "router",
+)  # fmt: skip
 ACTION_NAMES: Final = ("state", "verb", "actor", *_PAGE)
 
 

@@ -21,7 +21,7 @@ from offpath.model.action import ActionFilter, ActionState
 from offpath.model.job import JobState
 from offpath.model.lease import WorkerAsk, WorkerRequest
 from offpath.model.limit import QueueRecord
-from offpath.operating import actions, list_views, overview, stats_views, views
+from offpath.operating import actions, list_views, overview, views
 from offpath.operating.documents import actions as action_documents
 from offpath.operating.documents import flow, health, schedules, workers
 from offpath.operating.documents.actions import ActionDocument, ActionPage
@@ -47,7 +47,7 @@ from offpath.web.console.document_row import Asking, DocumentReading
 from offpath.web.console.event_readings import EVENT_READINGS
 from offpath.web.console.queries import ACTION_NAMES, JOB_NAMES, STATS_NAMES
 from offpath.web.console.service_readings import SERVICE_READINGS
-from offpath.web.console.stats_readings import stats_of
+from offpath.web.console.stats_readings import read_stats, stats_of
 from offpath.web.console.work_readings import WORK_READINGS
 
 _UPCOMING: Final = 5
@@ -136,14 +136,6 @@ async def _overview(app: App, asking: Asking) -> Overview:
         within=query.one("range"),
         compared=query.one("compare"),
         panels=asking.panels,
-    )
-
-
-async def _stats(app: App, asking: Asking) -> StatsDocument:
-    query = asking.query
-    only = StatChoice(**{name: query.one(name) for name in StatChoice.__struct_fields__})
-    return await stats_views.stats(
-        app, within=query.one("range"), only=only, compared=query.one("compare")
     )
 
 
@@ -349,7 +341,7 @@ READINGS: Final[tuple[DocumentReading, ...]] = (
         path="/stats",
         summary="What happened in a range of time, of all or of one queue, task, stream or router.",
         document=StatsDocument,
-        read=_stats,
+        read=read_stats,
         names=STATS_NAMES,
         shared=True,
     ),
