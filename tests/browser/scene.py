@@ -12,15 +12,16 @@ import offpath
 from offpath.model.lease import WorkerInfo
 from offpath.model.post import PostOutcome, PostRecord
 from offpath.model.stats import MERGED, MINUTE, QueueLevel, StatRow, StatSpan, pair, written
+from offpath.runtime.clock import Clock
 from offpath.runtime.ids import new_id
 
 SECRET = "hunter2-marker"
 LIVELY = "<script>window.hacked = true</script>"
 
 
-def make_app(url: str, lively: str = LIVELY) -> offpath.App:
+def make_app(url: str, lively: str = LIVELY, clock: Clock | None = None) -> offpath.App:
     """An app with tasks that do well, fail and wait; some texts of it try to be live."""
-    app = offpath.App(url, auto_start=False, migrate=True)
+    app = offpath.App(url, auto_start=False, migrate=True, clock=clock)
 
     @app.task(queue="mail", retry=1)
     async def send_mail(to: str, password: str) -> None:

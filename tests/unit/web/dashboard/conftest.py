@@ -9,7 +9,7 @@ import pytest
 import offpath
 from offpath.web.console import places
 from tests.browser.scene import fill, make_app
-from tests.unit.web.dashboard.rig import Site, site_of
+from tests.unit.web.dashboard.rig import Site, add_economy, site_of
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +31,12 @@ async def app() -> AsyncIterator[offpath.App]:
 def site(app: offpath.App) -> Site:
     """Its dashboard."""
     return site_of(app, redact=("to",))
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[offpath.App]:
+    """An open app in memory with an economy and a kind of settlement runs. Nothing happened yet."""
+    made = offpath.App("memory://", auto_start=False)
+    add_economy(made)
+    async with made:
+        yield made

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import offpath
+from offpath.economy import Economy, Ed25519Signer
+from offpath.settlements import Credited
+from offpath.settlements.rates import PlayerActivity
 from offpath.web import auth, dashboard
 from offpath.web.viewers import VIEWER
 
@@ -97,3 +101,17 @@ def site_of(app: Any, root: str = "", **terms: Any) -> Site:
 def site_for_lookers(app: Any) -> Site:
     """A dashboard for those who may not see what jobs were given."""
     return Site(dashboard(app, auth=auth.token({"ann": TOKEN}, can=VIEWER)))
+
+
+def add_economy(app: offpath.App) -> Economy:
+    """An economy for an app that is not open yet, and a kind of settlement runs."""
+
+    async def bonuses(_: Any) -> AsyncIterator[PlayerActivity]:
+        for name in ("ann", "bob"):
+            yield PlayerActivity(id=name, user=name)
+
+    async def given(_user: str, _amount: int, _key: str) -> Credited:
+        return Credited()
+
+    app.settlements.define("bonus", records=bonuses, calculate=lambda _: 5, credit=given)
+    return Economy(app, signer=Ed25519Signer("ab" * 32))

@@ -12,18 +12,22 @@ import msgspec
 import pytest
 
 import offpath
+from offpath.economy.console.readings import READINGS as MONEY_READINGS
 from offpath.errors import InvalidArgument
 from offpath.web import auth, dashboard, under
 from offpath.web.console.application import API
 from offpath.web.console.doors import HEADERS, MOST_AT_ONCE
 from offpath.web.console.readings import READINGS
+from offpath.web.console.settlement_readings import SETTLEMENT_READINGS
 from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site, site_of
 
 OPEN = {"/healthz": 200, "/readyz": 200, "/sign-in": 200, "/assets/console.css": 200}
+ALL = (*READINGS, *MONEY_READINGS, *SETTLEMENT_READINGS)
+"""The readings of an app with an economy: the doors are tried with routes of money, too."""
 CLOSED = sorted(
     {
-        *(one.page or one.path for one in READINGS if one.name != "faults"),
-        *(API + one.path for one in READINGS),
+        *(one.page or one.path for one in ALL if one.name != "faults"),
+        *(API + one.path for one in ALL),
         f"{API}/openapi.json",
         f"{API}/me",
         "/guides/{page}",
@@ -51,14 +55,16 @@ def _filled(path: str) -> str:
     return re.sub(r"{\w+}", "x", path)
 
 
-def test_the_table_has_every_route(app: offpath.App) -> None:
-    routes = site_of(app).app._inner.routes
-    known = {*OPEN, *CLOSED, "/sign-out", "/assets/{name}"}
-    assert {one.path.replace(":path", "") for one in routes} - known == set()
+async def test_the_table_has_every_route(house: offpath.App) -> None:
+    routes = {one.path.replace(":path", "") for one in site_of(house).app._inner.routes}
+    assert routes - {*OPEN, *CLOSED, "/sign-out", "/assets/{name}"} == set()
+    money = {one.path for one in (*MONEY_READINGS, *SETTLEMENT_READINGS)}
+    assert {*money, *(API + one for one in money)} <= routes
 
 
 @pytest.mark.parametrize("credentials", WRONG)
-async def test_nothing_answers_without_credentials(site: Site, credentials: str) -> None:
+async def test_nothing_answers_without_credentials(house: offpath.App, credentials: str) -> None:
+    site = site_of(house)
     headers = {"accept": "application/json", **WRONG[credentials]}
     for at, path in enumerate(CLOSED):
         answer = await site.ask("GET", _filled(path), headers=headers, client=f"10.0.0.{at}")
@@ -260,9 +266,9 @@ async def test_without_auth_nobody_reaches_it_from_elsewhere_by_a_name_of_this_m
     assert code == 200 or answer.document["code"] == "PEER.FOREIGN"
 
 
-async def test_nothing_is_read_without_the_right_to_read(app: offpath.App) -> None:
+async def test_nothing_is_read_without_the_right_to_read(house: offpath.App) -> None:
     rights = frozenset(auth.Can) - {auth.Can.READ}
-    site = Site(dashboard(app, auth=auth.token({"ann": TOKEN}, can=rights)))
+    site = Site(dashboard(house, auth=auth.token({"ann": TOKEN}, can=rights)))
     headers = {**BEARER, "accept": "application/json"}
     for path in CLOSED:
         for method in ("GET", "HEAD"):

@@ -12,8 +12,6 @@ import pytest
 import offpath
 from offpath.economy import (
     Actor,
-    Economy,
-    Ed25519Signer,
     TopUp,
     archive_postings,
     credits,
@@ -27,33 +25,20 @@ from offpath.operating import actions
 from offpath.operating.actions import Asker
 from offpath.operating.orders import ActionAsked
 from offpath.operating.verbs import VERBS
-from offpath.settlements import Credited
-from offpath.settlements.rates import PlayerActivity
 from offpath.web import auth, dashboard
 from offpath.web.viewers import ADMIN, OPERATOR, VIEWER
 from tests.unit.economy.marketplace import Marketplace
-from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site
+from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site, add_economy
 from tests.unit.web.dashboard.test_acting import post, submit
 
 OPS = Actor.operator("ops")
-SECRET = "ab" * 32
-
-
-async def _bonuses(_: Any) -> AsyncIterator[PlayerActivity]:
-    for name in ("ann", "bob"):
-        yield PlayerActivity(id=name, user=name)
-
-
-async def _given(_user: str, _amount: int, _key: str) -> Credited:
-    return Credited()
 
 
 @pytest.fixture
 async def shop() -> AsyncIterator[offpath.App]:
     """An app with an economy in which something has happened, and a kind of settlement runs."""
     app = offpath.App("memory://")
-    economy = Economy(app, signer=Ed25519Signer(SECRET))
-    app.settlements.define("bonus", records=_bonuses, calculate=lambda _: 5, credit=_given)
+    economy = add_economy(app)
     async with app:
         for key, user in (("t-1", "ann"), ("t-2", "bob")):
             await economy.submit(
