@@ -47,7 +47,8 @@ _IN_PAIR = re.compile(
 def redact(value: Any, names: Iterable[str] = SECRET_NAMES) -> Any:  # noqa: ANN401 - any JSON
     """Copy mappings and lists with every field of a secret name hidden, at any depth.
 
-    Text goes through :func:`redact_text`; other values are given back as they are.
+    Text goes through :func:`redact_text`, names of fields too, which may be anybody's; other values
+    are given back as they are.
     """
     return _redacted(value, frozenset(names), 0)
 
@@ -81,8 +82,16 @@ def _redacted(value: Any, names: frozenset[str], depth: int) -> Any:  # noqa: AN
     if depth == _DEEPEST:
         return "…"
     if isinstance(value, Mapping):
-        return {key: _field(key, part, names, depth) for key, part in value.items()}
+        return {_key(key): _field(key, part, names, depth) for key, part in value.items()}
     return [_redacted(part, names, depth + 1) for part in value]
+
+
+def _key(key: object) -> object:
+    return _name(key) if isinstance(key, str) else key
+
+
+# most of them are those of our own documents, which come again with every row
+_name = lru_cache(maxsize=2048)(redact_text)
 
 
 def _field(key: object, value: Any, names: frozenset[str], depth: int) -> Any:  # noqa: ANN401

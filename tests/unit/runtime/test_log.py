@@ -121,6 +121,14 @@ def test_redaction_goes_deep_and_changes_nothing_else() -> None:
     assert value["a"] == [{"token": "t", "n": 1}]
 
 
+def test_a_secret_in_the_name_of_a_field_is_hidden() -> None:
+    value = {"postgres://ann:hunter2@db/x": {"password=hunter2": 7, "page": 1}, 5: 1}
+    assert redact(value) == {
+        f"postgres://ann:{HIDDEN}@db/x": {f"password={HIDDEN}": HIDDEN, "page": 1},
+        5: 1,
+    }
+
+
 def test_redaction_ends_on_a_value_that_contains_itself() -> None:
     loop: dict[str, Any] = {}
     loop["self"] = loop

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import offpath
 from offpath.economy import Economy, Ed25519Signer
@@ -67,7 +68,7 @@ class Site:
             "http_version": "1.1",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "method": method,
-            "path": self.root + plain,
+            "path": self.root + unquote(plain),
             "raw_path": (self.root + plain).encode(),
             "root_path": self.root,
             "scheme": scheme,

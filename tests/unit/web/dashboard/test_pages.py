@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import urljoin
 
 import msgspec
 import pytest
@@ -25,78 +22,15 @@ from offpath.web import auth, dashboard
 from offpath.web.console import places, shares
 from offpath.web.console.readings import READINGS
 from tests.browser.scene import LIVELY, SECRET, make_app
+from tests.unit.web.dashboard.crawl import Page, crawl, quoted
 from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site, site_for_lookers, site_of
-
-
-class _Page(HTMLParser):
-    """The links of a page, its scripts, and what a strict policy would refuse."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.refused: list[str] = []
-        self.scripts: list[str | None] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.links += [given[name] or "" for name in ("href", "src", "action") if name in given]
-        bad = [name for name in given if name == "style" or name.startswith(("on", "hx-on"))]
-        self.refused += bad + (["style"] if tag == "style" else [])
-        if tag == "script":
-            self.scripts.append(given.get("src"))
-
-
-_ALIKE = 2
-"""Pages of one shape, as of single jobs, that are looked at."""
-
-
-async def _crawl(site: Site) -> dict[str, str]:
-    """Every page that is reached from the first one, and the JSON of each."""
-    found: dict[str, str] = {}
-    shapes: Counter[str] = Counter()
-    ahead = [f"{_quoted(site.root)}/"]
-    while ahead:
-        link = ahead.pop()
-        shape = _shape(link)
-        if link in found or shapes[shape] == _ALIKE:
-            continue
-        shapes[shape] += 1
-        assert link.startswith(f"{_quoted(site.root)}/"), link
-        path = html.unescape(link.removeprefix(_quoted(site.root)))
-        answer = await site.get(path)
-        # a form's own place wants its fields
-        assert (link, answer.code) in {(link, 200), (link, 405), (f"{_quoted(site.root)}/act", 400)}
-        found[link] = answer.text
-        if "html" in answer.headers.get("content-type", ""):
-            ahead += [
-                urljoin(link, one.partition("#")[0])
-                for one in _Page(answer.text).links
-                if one and not one.startswith(("data:", "#", "https://logs.example/"))
-            ]
-    return found
-
-
-_ALIKE_WITHOUT = {"sort", "enqueued_after", "range", "compare", "after"}
-"""Fields of a query without which a page has the same parts."""
-
-
-def _shape(link: str) -> str:
-    """The path of a link, and the names of its filters: one value of a filter is as another."""
-    path, _, query = re.sub(r"[0-9a-f-]{36}", "ID", link).partition("?")
-    names = {pair.partition("=")[0] for pair in html.unescape(query).split("&")} - _ALIKE_WITHOUT
-    return f"{re.sub('/queues/.+', '/queues/NAME', path)}?{sorted(names)}" if query else path
-
-
-def _quoted(root: str) -> str:
-    return root.replace(" ", "%20")
 
 
 @pytest.mark.parametrize("root", ["", "/jobs", "/a/b c"])
 async def test_every_link_leads_somewhere_under_any_prefix(app: offpath.App, root: str) -> None:
-    found = await _crawl(site_of(app, root, links={"Logs": "https://logs.example/?q={job_id}"}))
+    found = await crawl(site_of(app, root, links={"Logs": "https://logs.example/?q={job_id}"}))
     paths = {re.sub(r"[0-9a-f-]{36}", "ID", one.partition("?")[0]) for one in found}
-    base = _quoted(root)
+    base = quoted(root)
     expected = {"/", "/jobs", "/jobs/ID", "/dead", "/groups/ID", "/queues", "/queues/exports",
                 "/schedules", "/schedules/nightly", "/limits", "/workers", "/workers/ID",
                 "/health", "/runbooks/README", "/api/v1/jobs", "/messages", "/messages/ID",
@@ -114,12 +48,12 @@ async def test_no_secret_leaves_and_nothing_foreign_lives(app: offpath.App) -> N
         .job(1, b=1)
     )
     await app.queues.pause(f"q{LIVELY}"[:60])
-    found = await _crawl(site_of(app))
+    found = await crawl(site_of(app))
     assert len(found) > 30
     for link, text in found.items():
         assert SECRET not in text, link
         if text.startswith("<!doctype"):
-            page = _Page(text)
+            page = Page(text)
             assert page.refused == [], link
             assert None not in page.scripts, link
             assert "<script>" not in text, link
@@ -138,13 +72,13 @@ async def test_what_an_app_calls_secret_is_hidden_too(app: offpath.App) -> None:
         body = msgspec.json.encode({"verb": verb, "target": target, "options": options})
         answer = await site.ask("POST", "/api/v1/actions", headers=headers, body=body)
         assert '"done"' in answer.text and "ann0@" not in answer.text  # noqa: PT018
-    found = await _crawl(site)
+    found = await crawl(site)
     assert not any("ann0@example.org" in one or SECRET in one for one in found.values())
 
 
 async def test_who_may_only_look_sees_no_payload(app: offpath.App) -> None:
     site = site_for_lookers(app)
-    found = await _crawl(site)
+    found = await crawl(site)
     assert not any("Traceback (most recent" in one for one in found.values())
     assert not any("ann0@example.org" in one for one in found.values())
     dead = (await site.get("/api/v1/dead")).document["items"]
