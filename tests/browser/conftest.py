@@ -91,7 +91,7 @@ def paths(site: Served) -> list[str]:
             "groups",
             f"groups/{read('groups')['items'][0]['id']}",
             "gates", "signals", "tasks", "tasks/album", "sweeps", "runs", "config", "log",
-            f"log/{read('log')['items'][0]['id']}", "endpoints/shop", "routers/iu/attempts",
+            f"log/{read('events')['items'][0]['id']}", "endpoints/shop", "routers/iu/attempts",
             "routers/iu/checks",
             "schedules/nightly", "limits", "workers", f"workers/{worker}", "health",
             "messages", f"messages/{read('messages')['items'][0]['id']}", "endpoints", "routers",

@@ -41,7 +41,7 @@ async def test_who_may_not_see_payloads_downloads_none(app: offpath.App) -> None
     assert (await hidden.get(f"/api/v1/jobs/{job}?download=input")).code == 403
 
 
-@pytest.mark.parametrize("path", ["messages", "log"])
+@pytest.mark.parametrize("path", ["messages", "events"])
 async def test_what_a_message_or_an_event_carries_is_a_file_too(site: Site, path: str) -> None:
     one = (await site.get(f"/api/v1/{path}")).document["items"][-1]["id"]
     file = await site.get(f"/api/v1/{path}/{one}?download=payload")
