@@ -10,12 +10,14 @@ from msgspec import Struct
 from offpath.economy.ledger.audit import AuditRecord, Phase
 from offpath.economy.ledger.obligations import Position
 from offpath.economy.ledger.reads import Payout, Subscription
+from offpath.economy.sweeps.summaries import ANCHOR_FAILED, ANCHORED
 from offpath.model.finding import FindingRecord
 from offpath.model.ledger import money
 from offpath.model.ledger.chart import chart
 from offpath.model.ledger.posting import LinkRecord, PostingRecord
 from offpath.model.ledger.records import AccountRecord, Checkpoint
 from offpath.model.redact import redact_text
+from offpath.model.run import RunRecord
 from offpath.operating.documents.actions import ActionDocument
 from offpath.operating.documents.fields import filled
 from offpath.operating.documents.pages import DocumentPage
@@ -74,6 +76,15 @@ class StateCount(Struct, frozen=True, kw_only=True):
     """The time when the first of those that were counted was asked for."""
 
 
+class AnchorStanding(Struct, frozen=True, kw_only=True):
+    """The anchor's part in the last seals whose run was kept."""
+
+    at: datetime
+    """The time when that run began, by the clock of who made it."""
+    outcome: str
+    """``published``; ``failed``: the anchor did not take one; ``absent``: there is no anchor."""
+
+
 class LedgerDocument(PanelledDocument, frozen=True, kw_only=True):
     """The books: when they were proved, verified and sealed, and what stands against them.
 
@@ -86,6 +97,8 @@ class LedgerDocument(PanelledDocument, frozen=True, kw_only=True):
     """The last verification that somebody asked for."""
     checkpoint: CheckpointDocument | None
     """The last one; None: nothing was sealed yet."""
+    anchor: AnchorStanding | None
+    """The outcome of publishing; None: no seal is among the runs that are kept."""
     sweeps: tuple[SweepStanding, ...]
     """The sweeps that seal, verify and compare, as live workers tell of them."""
     findings: tuple[BookFinding, ...]
@@ -251,6 +264,13 @@ def moment(millis: int) -> datetime:
 def describe_checkpoint(one: Checkpoint) -> CheckpointDocument:
     """The document of a checkpoint."""
     return filled(CheckpointDocument, one, at=moment(one.at), key=one.kid, version=one.v)
+
+
+def describe_anchor(seals: RunRecord) -> AnchorStanding:
+    """The document of a run that sealed: of several seals one that failed is told."""
+    counts = seals.report.counts
+    published = "published" if counts.get(ANCHORED) else "absent"
+    return AnchorStanding(at=seals.at, outcome="failed" if counts.get(ANCHOR_FAILED) else published)
 
 
 def describe_finding(one: FindingRecord) -> BookFinding:

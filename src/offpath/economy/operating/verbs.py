@@ -12,20 +12,23 @@ from msgspec import Struct
 
 from offpath.economy import pauses
 from offpath.economy.ledger.proof import fails
+from offpath.economy.operating.views import SEALING
 from offpath.economy.passes import seal_checkpoint, verify_checkpoint
 from offpath.errors import InvalidArgument
 from offpath.jobs.client.core import core_of
+from offpath.model.tally import SweepResult
 from offpath.operating.flow_steps import PauseOptions, pause_end
 from offpath.operating.rights import Can
 from offpath.operating.steps import DONE, ELSEWHERE, Step, Stepped, once
 from offpath.operating.verbs import NoOptions, Verb
+from offpath.sweeps.run_log import RunLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from offpath.app import App
     from offpath.economy.economy import Economy
-    from offpath.economy.sweeps.summaries import Coded
+    from offpath.economy.sweeps.summaries import Coded, SealSummary
     from offpath.operating.steps import ActionWork
 
 _MOST_TOLD: Final = 20
@@ -76,14 +79,27 @@ async def verify(app: App, _: ActionWork) -> Stepped:
     return once(changed=done.verified is not None, why="nothing_sealed_yet")
 
 
+async def _sealed(economy: Economy) -> SealSummary:
+    """A seal whose run is kept as one of its sweep: the page of the books tells of the last."""
+    app = economy.app
+    log = RunLog(SEALING, "", app.store(), app.clock, app.new_id)
+    began = app.clock.monotonic()
+    summary = await seal_checkpoint(economy)
+    took = app.clock.monotonic() - began
+    await log.note(SweepResult(name=SEALING, tally=summary.tally(), seconds=took), economy.report)
+    return summary
+
+
 async def seal(app: App, _: ActionWork) -> Stepped:
     """Prove what moved since the last checkpoint, and sign."""
     economy = _economy(app)
     if economy is None:
         return ELSEWHERE
     _require_signer(economy)
-    done = await seal_checkpoint(economy)
+    done = await _sealed(economy)
     _refuse_failed((*done.retrying, *done.dead_lettered))
+    if done.anchored is False:
+        return Stepped(changed=1, left={"not_published_at_the_anchor": 1})
     return once(changed=done.sealed is not None, why="nothing_was_posted_since")
 
 

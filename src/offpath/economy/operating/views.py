@@ -27,6 +27,7 @@ from offpath.economy.operating.documents import (
     SubscriptionPage,
     SweepStanding,
 )
+from offpath.economy.sweeps.summaries import ANCHOR_FAILED, ANCHORED, SEALED
 from offpath.errors import InvalidArgument, NotFound
 from offpath.model.action import ActionFilter
 from offpath.model.ledger.chart import chart
@@ -34,6 +35,7 @@ from offpath.model.ledger.faults import UnknownAccount
 from offpath.model.ledger.rates import Rates
 from offpath.model.ledger.records import OPEN_PAYOUTS, STATES
 from offpath.model.ledger.trims import archived
+from offpath.model.run import MOST_KEPT, RunKind
 from offpath.operating import code_views
 from offpath.operating.documents import actions as action_documents
 from offpath.operating.documents.fields import filled
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from offpath.app import App
+    from offpath.model.run import RunRecord
     from offpath.operating.documents.actions import ActionDocument
     from offpath.store.protocol import Store
 
@@ -60,6 +63,10 @@ _COUNTED: Final = (*OPEN_PAYOUTS, "FAILED")
 _OF_PAYOUTS: Final = frozenset({UNPAID, UNEXPLAINED})
 """The findings about payouts, and about what the provider tells of them."""
 _PREFIX: Final = "economy."
+SEALING: Final = f"{_PREFIX}checkpoint"
+"""The name of the sweep that seals, as its runs are kept."""
+SEALS: Final = frozenset({SEALED, ANCHORED, ANCHOR_FAILED})
+"""The outcomes of a seal that was made."""
 _BOOKS: Final = ("ledger.", _PREFIX)
 """The beginnings of the names of findings about the books."""
 _TOLD: Final = ("checkpoint", "checkpoint_verify", "treasury", "payouts")
@@ -72,11 +79,12 @@ async def ledger(app: App, seen: Redaction = PLAIN, panels: Panels | None = None
     What stands against them is the main part: without it the books would look better than they are.
     """
     store, now, panels = app.store(), app.clock.now(), panels or Panels()
-    (last, proof, check), found, sweeps, (paused, rest), several = await asyncio.gather(
+    (last, proof, check, anchor), found, sweeps, (paused, rest), several = await asyncio.gather(
         asyncio.gather(
             panels.read(store.ledger_checkpoints(limit=1), [], "checkpoint"),
             panels.read(_last(store, PROVE, seen), None, "proof"),
             panels.read(_last(store, VERIFY, seen), None, "verification"),
+            panels.read(_last_anchoring(store), None, "anchor"),
         ),
         store.findings(),
         panels.read(code_views.sweeps(app), _NO_SWEEPS, "sweeps"),
@@ -88,6 +96,7 @@ async def ledger(app: App, seen: Redaction = PLAIN, panels: Panels | None = None
         proof=proof,
         verification=check,
         checkpoint=documents.describe_checkpoint(last[0]) if last else None,
+        anchor=None if anchor is None else documents.describe_anchor(anchor),
         sweeps=tuple(_standings(sweeps)),
         findings=tuple(map(documents.describe_finding, books)),
         paused=paused,
@@ -104,6 +113,12 @@ async def _open_payouts(store: Store) -> list[StateCount]:
 async def _last(store: Store, verb: str, seen: Redaction) -> ActionDocument | None:
     found = await store.actions(ActionFilter(verbs=(verb,)), limit=1)
     return action_documents.describe(found[0], seen) if found else None
+
+
+async def _last_anchoring(store: Store) -> RunRecord | None:
+    """The newest kept run that sealed, whatever became of the checkpoint at the anchor."""
+    runs = await store.runs(kind=RunKind.SWEEP, name=SEALING, limit=MOST_KEPT)
+    return next((one for one in runs if SEALS & one.report.counts.keys()), None)
 
 
 async def _open(store: Store, state: str) -> StateCount:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from msgspec.structs import replace
+
 from offpath.economy.ledger.checkpoint import seal
 from offpath.economy.sweeps import standing, telemetry
 from offpath.economy.sweeps.checkpoint_verify import last_published
@@ -35,9 +37,7 @@ async def checkpoint(run: Pass) -> SealSummary:
         summary = _failed(run, error)
         await _kept(run, error, anchored)
     else:
-        summary = SealSummary(sealed=None if made is None else made.id, skipped=made is None)
-        if made is not None:
-            await _published(run, made)
+        summary = SealSummary() if made is None else await _published(run, made)
     telemetry.sealed(run.metrics, _outcome(summary), run.clock.monotonic() - began)
     return summary
 
@@ -59,10 +59,11 @@ def _failed(run: Pass, error: Exception) -> SealSummary:
     )
 
 
-async def _published(run: Pass, made: Checkpoint) -> None:
+async def _published(run: Pass, made: Checkpoint) -> SealSummary:
+    summary = SealSummary(sealed=made.id, skipped=False)
     anchor = run.economy.ports.anchor
     if anchor is None:
-        return
+        return summary
     try:
         timeout = run.economy.ports.anchor_timeout
         await run.calls.call("the anchor's publish", anchor.publish, made, timeout=timeout)
@@ -71,8 +72,9 @@ async def _published(run: Pass, made: Checkpoint) -> None:
             logging.WARNING, "worker.checkpoint.anchor_failed", id=made.id, code=code_of(error)
         )
         telemetry.anchored(run.metrics, "failed")
-    else:
-        telemetry.anchored(run.metrics, "anchored")
+        return replace(summary, anchored=False)
+    telemetry.anchored(run.metrics, "anchored")
+    return replace(summary, anchored=True)
 
 
 def _outcome(summary: SealSummary) -> str:

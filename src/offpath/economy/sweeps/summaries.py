@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct, to_builtins
 
@@ -173,6 +173,15 @@ class VerifySummary(Struct, frozen=True, kw_only=True):
         )
 
 
+SEALED: Final = "sealed"
+"""The bucket of a checkpoint that was sealed where there is no anchor."""
+ANCHORED: Final = "anchored"
+"""The bucket of a checkpoint that was sealed, and published at the anchor."""
+ANCHOR_FAILED: Final = "anchor_failed"
+"""The bucket of a checkpoint that was sealed, and that the anchor did not take."""
+_SEALED: Final = {None: SEALED, True: ANCHORED, False: ANCHOR_FAILED}
+
+
 class SealSummary(Struct, frozen=True, kw_only=True):
     """The result of a seal: whether a checkpoint was sealed."""
 
@@ -180,13 +189,16 @@ class SealSummary(Struct, frozen=True, kw_only=True):
     """Its id."""
     skipped: bool = True
     """There was nothing to seal, or there is no signer."""
+    anchored: bool | None = None
+    """True if the anchor took it, False if it failed; None: nothing was published."""
     dead_lettered: tuple[Coded, ...] = ()
     retrying: tuple[Coded, ...] = ()
 
     def tally(self) -> Tally:
-        """Rows by bucket; there is one."""
+        """Rows by bucket; there is one. Its run is kept, and tells by it what the anchor did."""
+        one = () if self.sealed is None else (self.sealed,)
         return _tally(
-            sealed=() if self.sealed is None else (self.sealed,),
+            **{_SEALED[self.anchored]: one},
             dead_lettered=self.dead_lettered,
             retrying=self.retrying,
         )

@@ -138,7 +138,10 @@ async def test_the_anchor_gets_what_was_sealed(rig: Rig) -> None:
     """§16.67."""
     made = await sealed(rig)
     assert [one.id for one in rig.anchor.checkpoints] == [made]
-    assert counted(rig, "offpath_economy_anchorings_total", outcome="anchored") == 1
+    await rig.top_up("fan", "10.00")
+    summary = await seal_checkpoint(rig)
+    assert (summary.anchored, summary.tally().buckets) == (True, {"anchored": (summary.sealed,)})
+    assert counted(rig, "offpath_economy_anchorings_total", outcome="anchored") == 2
 
 
 async def test_an_anchor_that_is_away_blocks_nothing(rig: Rig) -> None:
@@ -147,6 +150,15 @@ async def test_an_anchor_that_is_away_blocks_nothing(rig: Rig) -> None:
     made = await sealed(rig)
     assert await verify_checkpoint(rig) == VerifySummary(verified=made, skipped=False)
     assert counted(rig, "offpath_economy_anchorings_total", outcome="failed") == 3
+    await rig.top_up("fan", "10.00")
+    summary = await seal_checkpoint(rig)
+    tally = summary.tally()
+    assert (summary.anchored, tally.buckets) == (False, {"anchor_failed": (summary.sealed,)})
+    assert tally.verdict is Verdict.CLEAN
+    rig.ports = replace(rig.ports, anchor=None)
+    await rig.top_up("fan", "10.00")
+    summary = await seal_checkpoint(rig)
+    assert (summary.anchored, summary.tally().buckets) == (None, {"sealed": (summary.sealed,)})
 
 
 async def test_an_older_ledger_put_in_place_is_found_by_the_anchor(rig: Rig) -> None:

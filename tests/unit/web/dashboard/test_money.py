@@ -12,6 +12,7 @@ import pytest
 import offpath
 from offpath.economy import (
     Actor,
+    Economy,
     TopUp,
     archive_postings,
     credits,
@@ -20,7 +21,11 @@ from offpath.economy import (
 )
 from offpath.economy.console.readings import READINGS
 from offpath.economy.operating.verbs import MONEY_VERBS
+from offpath.economy.testing import MemoryAnchor, TestSigner
 from offpath.model.action import ActionFilter, ActionState
+from offpath.model.ledger.records import Checkpoint
+from offpath.model.run import RunKind, RunRecord, RunReport
+from offpath.model.tally import Verdict
 from offpath.operating import actions
 from offpath.operating.actions import Asker
 from offpath.operating.orders import ActionAsked
@@ -32,6 +37,13 @@ from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site, add_economy
 from tests.unit.web.dashboard.test_acting import post, submit
 
 OPS = Actor.operator("ops")
+
+
+class _Away(MemoryAnchor):
+    """An anchor that cannot be reached."""
+
+    async def publish(self, checkpoint: Checkpoint) -> None:
+        raise ConnectionError(checkpoint.id)
 
 
 @pytest.fixture
@@ -243,6 +255,53 @@ async def test_a_seal_is_signed_then_verified_and_not_made_twice(shop: offpath.A
     assert (await post(site, of_verb("ledger.verify"))).document["text"] == "1 verified"
     again = (await post(site, of_verb("ledger.checkpoint"))).document
     assert again["reasons"] == {"nothing_was_posted_since": 1}
+
+
+@pytest.mark.parametrize(
+    ("anchor", "outcome", "reasons", "words"),
+    [
+        (MemoryAnchor(), "published", {}, "published <time"),
+        (_Away(), "failed", {"not_published_at_the_anchor": 1}, "a checkpoint was not published"),
+        (None, "absent", {}, "the economy has none"),
+    ],
+)
+async def test_the_books_tell_what_the_anchor_did(
+    anchor: MemoryAnchor | None, outcome: str, reasons: dict[str, int], words: str
+) -> None:
+    app = offpath.App("memory://")
+    economy = Economy(app, signer=TestSigner(), anchor=anchor)
+    async with app:
+        site = site_for(app)
+        assert (await listed(site, "/ledger"))["anchor"] is None
+        assert "no run that sealed is kept" in (await site.get("/ledger")).text
+        await economy.submit(
+            TopUp(key="t-1", actor=OPS, user="ann", amount=credits(20), source="card")
+        )
+        told = (await post(site, of_verb("ledger.checkpoint"))).document
+        assert (told["changed"], told["reasons"]) == (1, reasons)
+        (run,) = (await listed(site, "/runs?name=economy.checkpoint"))["items"]
+        books = await listed(site, "/ledger")
+        assert books["anchor"] == {"at": run["at"], "outcome": outcome}
+        assert words in (await site.get("/ledger")).text
+        await post(site, of_verb("ledger.checkpoint"))  # nothing was posted since: no run is kept
+        assert (await listed(site, "/ledger"))["anchor"] == books["anchor"]
+
+
+async def test_a_seal_that_fails_leaves_what_the_anchor_did_before(shop: offpath.App) -> None:
+    site = site_for(shop)
+    await post(site, of_verb("ledger.checkpoint"))
+    before = (await listed(site, "/ledger"))["anchor"]
+    await shop.store().put_run(
+        RunRecord(
+            id=shop.new_id(),
+            kind=RunKind.SWEEP,
+            name="economy.checkpoint",
+            at=shop.clock.now(),
+            report=RunReport(verdict=Verdict.FAILED, counts={"dead_lettered": 1}),
+        )
+    )
+    assert before["outcome"] == "absent"
+    assert (await listed(site, "/ledger"))["anchor"] == before
 
 
 async def test_sweeps_of_the_economy_rest_and_go_on(shop: offpath.App) -> None:
