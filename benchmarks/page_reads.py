@@ -1,7 +1,8 @@
-"""What the statements of a page read, as Postgres explains them."""
+"""The reads of the statements of a page, as Postgres explains them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -47,6 +48,16 @@ def reads_of(connection: psycopg.Connection[Any], queries: Iterable[Query]) -> P
         run_ms=sum(plan["Execution Time"] for plan in plans),
         whole=tuple(sorted(whole)),
     )
+
+
+def touched_by_table(connection: psycopg.Connection[Any], queries: Iterable[Query]) -> Counter[str]:
+    """The rows of each table that these statements look at, run once more and rolled back."""
+    rows: Counter[str] = Counter()
+    for query in filter(_reads, queries):
+        for node in _nodes(_explained(connection, query)["Plan"]):
+            if "Relation Name" in node:
+                rows[node["Relation Name"]] += round(_touched(node))
+    return rows
 
 
 def _reads(query: Query) -> bool:

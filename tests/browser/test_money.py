@@ -27,6 +27,11 @@ PATHS = (
     "act?verb=settlement.run&kind=bonus&period=2026-11&back=/settlements",
 )  # fmt: skip
 
+EMPTY = (
+    "ledger", "ledger/accounts", "ledger/checkpoints", "ledger/audit", "payouts", "subscriptions",
+    "settlements",
+)  # fmt: skip
+
 
 def make_shop(url: str) -> offpath.App:
     """An app with an economy and a kind of settlement runs."""
@@ -80,6 +85,35 @@ async def test_no_page_has_a_barrier(page: Page, site: Served, axe: str) -> None
         assert (path, await barriers(page, axe)) == (path, [])
         await page.emulate_media(color_scheme="dark")
         assert (path, await barriers(page, axe)) == (path, [])
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Served]:
+    """A dashboard of an economy in which nothing has happened; nobody can act there."""
+    app = make_shop(f"sqlite:///{tmp_path / 'bare.db'}")
+    asyncio.run(_opened(app))
+    with served(app, can=ADMIN, title="shop", refresh=0.5, read_only=True) as running:
+        yield running
+
+
+async def _opened(app: offpath.App) -> None:
+    async with app:
+        pass
+
+
+async def test_an_empty_economy_that_nobody_may_change_has_no_barrier(
+    browser: Browser, bare: Served, axe: str
+) -> None:
+    async with watched(browser, bare) as page:
+        for path in EMPTY:
+            await page.goto(f"{bare.url}/{path}")
+            assert (path, await page.locator(".empty, .zero").count() > 0) == (path, True)
+            assert (
+                await page.locator("main form[action*='/act'], main a[href*='/act?']").count() == 0
+            )
+            for scheme in ("light", "dark"):
+                await page.emulate_media(color_scheme=scheme)
+                assert (path, await barriers(page, axe)) == (path, [])
 
 
 async def test_they_fit_every_screen(page: Page, site: Served) -> None:

@@ -214,7 +214,7 @@ class PayoutPage(DocumentPage[PayoutDocument], frozen=True, kw_only=True):
     """Payouts by id; ``next`` is given back as ``after``."""
 
     counts: tuple[StateCount, ...]
-    """Those that are open, and those that failed, by state."""
+    """The open ones, and the failed ones, by state."""
     findings: tuple[BookFinding, ...]
     """The findings about payouts and the feed of the provider that nobody has accepted."""
 

@@ -268,7 +268,7 @@ async def test_a_seal_is_signed_then_verified_and_not_made_twice(shop: offpath.A
 async def test_the_books_tell_what_the_anchor_did(
     anchor: MemoryAnchor | None, outcome: str, reasons: dict[str, int], words: str
 ) -> None:
-    app = offpath.App("memory://")
+    app = offpath.App("memory://", auto_start=False)  # else a worker seals too
     economy = Economy(app, signer=TestSigner(), anchor=anchor)
     async with app:
         site = site_for(app)
