@@ -179,7 +179,6 @@ ANCHORED: Final = "anchored"
 """The bucket of a checkpoint that was sealed, and published at the anchor."""
 ANCHOR_FAILED: Final = "anchor_failed"
 """The bucket of a checkpoint that was sealed, and that the anchor did not take."""
-_SEALED: Final = {None: SEALED, True: ANCHORED, False: ANCHOR_FAILED}
 
 
 class SealSummary(Struct, frozen=True, kw_only=True):
@@ -198,7 +197,9 @@ class SealSummary(Struct, frozen=True, kw_only=True):
         """Rows by bucket; there is one. Its run is kept, and tells by it what the anchor did."""
         one = () if self.sealed is None else (self.sealed,)
         return _tally(
-            **{_SEALED[self.anchored]: one},
+            sealed=one if self.anchored is None else (),
+            anchored=one if self.anchored else (),
+            anchor_failed=one if self.anchored is False else (),
             dead_lettered=self.dead_lettered,
             retrying=self.retrying,
         )
