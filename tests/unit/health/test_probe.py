@@ -86,6 +86,8 @@ async def test_ready_names_each_loop_with_its_state_and_reason() -> None:
         "fresh": True,
         "working_for": None,
         "reason": "no success for 200 s",
+        "next_in": None,
+        "skipped": None,
     }
 
 
