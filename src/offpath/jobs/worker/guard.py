@@ -36,8 +36,10 @@ BLOCKED = 1.0
 """Seconds without a sign of life after which the loop is said to be blocked."""
 EVERY = 0.25
 """Seconds between two looks."""
-JUST_RENEWED = 0.5
-"""Seconds after a renewal for which a block that is seen needs none."""
+RENEW_EVERY = 0.5
+"""Seconds between two renewals meanwhile. Where a store judges a worker by its connection, as Redis
+does, one that is cut off while its loop is blocked has no other way to say that it lives: it would
+be missed within two seconds, and renewals that are as rare as heartbeats come too late."""
 FROZEN = 2.0
 """Seconds between two looks after which this thread, and so the whole process, stood still."""
 _LATER = 10.0
@@ -93,7 +95,7 @@ class LoopGuard:
         self._answered = True
         self._tell_at = BLOCKED
         self._renewing = self._thawing = self._failed = False
-        self._spoke_for_it = self._told = False
+        self._spoke_for_it = False
         self.descriptors = Descriptors(runs)
         """The supply of file descriptors, watched by the same thread."""
         self._meter = ProcessMeter(monotonic)
@@ -158,7 +160,7 @@ class LoopGuard:
             self._thawing = False
         self._looked_at = self._monotonic()
         if self._answered:
-            self._spoke_for_it = self._told = False
+            self._spoke_for_it = False
             self._turns_again()
             self._ask(loop, now)
             return
@@ -199,12 +201,8 @@ class LoopGuard:
             self._tell_at = age * _LATER
             _log.warning("%s", self.blocked.text.replace("its", "the", 1))
         # Only while the loop is blocked: otherwise a beat that hangs would never lose its lease.
-        # The first renewal tells the fleet of the block. More than the heartbeat's would keep a
-        # loop from turning again: each of a process's many workers has such a thread.
-        after = self._renew_after if self._told else min(JUST_RENEWED, self._renew_after)
-        if now - self._renewed_at() >= after:
+        if now - self._renewed_at() >= min(RENEW_EVERY, self._renew_after):
             self._keep_lease(now)
-            self._told = not self._failed
 
     def _keep_lease(self, now: float) -> None:
         self._renewing = True

@@ -59,8 +59,8 @@ class RenewalConnections:
     """The connection of the thread that renews, kept from one renewal to the next.
 
     A block of the loop lasts for many renewals, and a server that is short of connections refuses
-    new ones. Where two threads renew at once, each has one; the second is not kept. A third waits,
-    but no longer than an answer may take: what holds up others must not cost it its lease.
+    new ones. Where two threads renew at once, each has one. A third waits, but no longer than an
+    answer may take: what holds up others must not cost it its lease.
     """
 
     def __init__(self, address: Address) -> None:
@@ -112,7 +112,8 @@ class RenewalConnections:
             connection.close()
             raise
         self._kept.append(connection)
-        self._trim(0 if self._closed else 1)
+        # all that may be at work: one that is opened for each renewal would cost more than it
+        self._trim(0 if self._closed else AT_ONCE)
         return answer
 
     def _trim(self, most: int) -> None:
