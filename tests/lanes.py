@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     Pile = deque[tuple[str, ...]]
     Run = Callable[[str, Output], Outcome]
 
-LANES = 3
+LANES = 2
 """Suites that run at once, each with a process for each core. A test waits for a server, a disk or
-another process a third of its time, and a suite's last test leaves cores without work: with two
-lanes a quarter of two cores was idle. So no suite has the machine for itself, nor counts on it."""
+another process a third of its time, and a suite's last test leaves cores without work. So no suite
+has the machine for itself, nor counts on it. With three, tests of times were late beside a busy
+neighbour, and nothing was won that could be told."""
 TWINS = {"types": ("typing",)}
 """Steps that another takes along, since both write one cache."""
 
