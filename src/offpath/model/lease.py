@@ -142,7 +142,7 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     """True if suspects are asked for, and nothing else. They run apart from all other jobs."""
     waits: bool = False
     """True if the worker asks again at ``due_in`` and after a glance that saw work. What is dear to
-    find may then be had up to a second later; else an answer without ``more`` is all there is."""
+    find may then be had up to a second later. For others an answer without ``more`` is all."""
 
     def without(self, jobs: Sequence[LeasedJob]) -> LeaseRequest:
         """The request for what is left to ask for, once these jobs were had."""

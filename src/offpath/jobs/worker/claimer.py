@@ -157,7 +157,7 @@ class Claimer:
     ) -> tuple[bool | float | None, int]:
         """Take what there is room for; returns when to ask again, and how many came.
 
-        Who ``waits`` asks again at that time, and need not be told of all at once.
+        A caller that ``waits`` asks again at that time, and needs no answer about all at once.
         """
         # Where no suspects are known of, other jobs come first: an idle worker would begin each job
         # a round trip later otherwise.

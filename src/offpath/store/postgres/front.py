@@ -220,7 +220,7 @@ class Front:
 
     @property
     def look_in(self) -> float:
-        """Seconds until the next look, for who was told of no more than what is behind places."""
+        """Seconds until the next look, for a lease that read no more than what is behind places."""
         at = self._looked_at + LOOK
         return max((at if self._due_at is None else min(at, self._due_at)) - self._clock(), 0.0)
 

@@ -15,7 +15,7 @@ from offpath.web.console.queries import RequestQuery, moment
 
 
 async def read_stats(app: App, asking: Asking) -> StatsDocument:
-    """What happened in a range that has a name, or between two times."""
+    """Events and counts of a range that has a name, or between two times."""
     query = asking.query
     only = StatChoice(**{name: query.one(name) for name in StatChoice.__struct_fields__})
     return await stats_views.stats(
