@@ -30,7 +30,7 @@ async def opened(page: Page, url: str) -> None:
 
 
 async def asked(page: Page) -> int:
-    """How often it has asked for what is new."""
+    """The times that it has asked for what is new."""
     found: int = await page.evaluate("asked.length")
     return found
 

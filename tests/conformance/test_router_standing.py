@@ -1,4 +1,4 @@
-"""How far each partition of a router is behind, and what it decided lately, by route."""
+"""The lag of each partition of a router, and its latest decisions by route."""
 
 from __future__ import annotations
 

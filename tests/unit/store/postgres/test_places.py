@@ -100,7 +100,7 @@ async def waiting(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> Waiting:
 
 
 async def _older(rig: Waiting) -> str:
-    """As of a transaction that began long ago and commits now."""
+    """A time as of a transaction that began long ago and commits now."""
     return await _added(rig.other, run_at=await _then(rig))
 
 
@@ -201,7 +201,7 @@ async def test_a_backlog_behind_a_place_is_worked_off_in_order(waiting: Waiting)
 
 
 async def test_who_does_not_wait_is_told_of_all(waiting: Waiting) -> None:
-    """As ``run_until_idle``, which ends when nothing is left."""
+    """A lease as ``run_until_idle`` asks for it, which ends when nothing is left."""
     urgent, plain = await waiting.new(priority=9), await waiting.new()
     request = replace(asked(), waits=False)
     assert [job.id for job in (await waiting.store.lease(request)).jobs] == [urgent, plain]

@@ -138,7 +138,7 @@ async def test_the_threads_of_many_workers_renew_over_few_connections(
 async def test_a_thread_that_waits_for_others_renews_in_time(
     renewals: Renewals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those before it may ask a server that does not answer."""
+    """The threads before it may ask a server that does not answer."""
     monkeypatch.setattr(renewal, "PATIENCE", 0.2)
     turns = renewals.store._renewals._turns
     for _ in range(renewal.AT_ONCE):

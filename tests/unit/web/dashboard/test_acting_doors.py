@@ -66,7 +66,7 @@ async def _stops(site: Site, action: str, **headers: str) -> dict[str, Answer]:
 
 
 async def _done(app: offpath.App) -> list[str]:
-    """What was done, and is kept."""
+    """Events of what was done, which are kept."""
     return [one.id for one in await app.store().actions(ActionFilter())]
 
 

@@ -134,7 +134,7 @@ async def _worker(app: offpath.App) -> None:
 
 
 async def _kept(app: offpath.App) -> None:
-    """What is told of the past: findings, runs, stats and actions."""
+    """Rows about the past: findings, runs, stats and actions."""
     store, now = app.store(), await app.store().ping()
     await store.record_finding(MARK, MARK, new_id=new_id())
     report = RunReport(verdict=Verdict.DEGRADED, counts={MARK: 7}, period=MARK, cause=MARK)
