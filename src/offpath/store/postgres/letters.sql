@@ -1,5 +1,5 @@
--- name: attempts
--- Attempts by position and number.
+-- part: attempts_that_match
+-- The attempts of a router, those about one event or of one status where these are given.
 select
     a.event, a.position, a.status, a.route, a.number, a.detail,
     offpath.micros(a.at)
@@ -7,19 +7,17 @@ from offpath.attempt a
 where a.router = :router::text
     and (:event::text is null or a.event = :event::text)
     and (:status::text is null or a.status = :status::text)
+
+-- name: attempts
+-- Attempts by position and number.
+/* part: attempts_that_match */
     and (a.position, a.number) > (:position::bigint, :number::bigint)
 order by a.position, a.number
 limit :limit::int
 
 -- name: attempts_back
 -- The same, the newest first.
-select
-    a.event, a.position, a.status, a.route, a.number, a.detail,
-    offpath.micros(a.at)
-from offpath.attempt a
-where a.router = :router::text
-    and (:event::text is null or a.event = :event::text)
-    and (:status::text is null or a.status = :status::text)
+/* part: attempts_that_match */
     and (a.position, a.number) < (:position::bigint, :number::bigint)
 order by a.position desc, a.number desc
 limit :limit::int
