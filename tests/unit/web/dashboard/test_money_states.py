@@ -18,7 +18,7 @@ from offpath.web import auth, dashboard
 from offpath.web.console import places, shares
 from offpath.web.viewers import ADMIN
 from tests.unit.economy.marketplace import Marketplace
-from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site, add_economy
+from tests.unit.web.dashboard.rig import BEARER, TOKEN, Site
 from tests.unit.web.dashboard.test_acting import post, submit
 from tests.unit.web.dashboard.test_money import listed, of_verb
 
@@ -44,23 +44,14 @@ def site_for(app: offpath.App, **terms: Any) -> Site:
     return Site(dashboard(app, auth=auth.token({"ann": TOKEN}, can=ADMIN), **terms))
 
 
-@pytest.fixture
-async def bare() -> AsyncIterator[offpath.App]:
-    """An app with an economy in which nothing has happened."""
-    app = offpath.App("memory://", auto_start=False)
-    add_economy(app)
-    async with app:
-        yield app
-
-
 @pytest.mark.parametrize("path", EMPTY)
-async def test_where_nothing_has_happened_a_page_says_so(bare: offpath.App, path: str) -> None:
-    page = await site_for(bare).get(path, headers=HTML)
+async def test_where_nothing_has_happened_a_page_says_so(house: offpath.App, path: str) -> None:
+    page = await site_for(house).get(path, headers=HTML)
     assert (page.code, EMPTY[path] in page.text) == (200, True), page.text
 
 
-async def test_books_that_nobody_has_looked_at_are_not_green(bare: offpath.App) -> None:
-    site = site_for(bare)
+async def test_books_that_nobody_has_looked_at_are_not_green(house: offpath.App) -> None:
+    site = site_for(house)
     page = (await site.get("/ledger", headers=HTML)).text
     assert page.count("nobody asked for one yet") == 2
     assert "no run that sealed is kept" in page
